@@ -1,0 +1,1 @@
+"""Measurements, one question per file."""

@@ -1,0 +1,27 @@
+// Names and generators of the algorithms. Nothing outside this folder knows one by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace patallreduce {
+
+struct Algorithm {
+  const char* name;
+  const char* collective;
+  const char* source;  // paper and section
+  bool uses_arrivals;
+  Steps (*generate)(const Problem& problem, int rank);  // one rank's steps alone
+};
+
+const std::vector<Algorithm>& algorithms();
+
+// Throws ScheduleError listing the known names.
+const Algorithm& find_algorithm(const std::string& name);
+
+Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank);
+Schedule generate(const std::string& algorithm, const Problem& problem);
+
+}  // namespace patallreduce

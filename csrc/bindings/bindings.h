@@ -1,0 +1,16 @@
+// One bind function per folder of the core.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace patallreduce {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& m);
+void bind_schedule(py::module_& m);
+void bind_reduction(py::module_& m);
+void bind_transport(py::module_& m);
+void bind_executor(py::module_& m);
+
+}  // namespace patallreduce

@@ -1,0 +1,6 @@
+#include "bindings/bindings.h"
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "Native core of patallreduce: schedules, reductions, transports, executor.";
+  patallreduce::bind_errors(m);
+}

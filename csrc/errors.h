@@ -1,0 +1,53 @@
+// The errors that leave the core, one class each; bindings/errors.cpp maps them to Python.
+//
+// A message says what was expected, what came, and on which rank. The core never prints.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace patallreduce {
+
+// The caller's schedule, segment count or arrival times make no sense.
+struct ScheduleError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// A peer or the network failed. The communicator is dead afterwards. `rank` is the
+// rank the error names, -1 where none can be named.
+struct TransportError : std::runtime_error {
+  TransportError(const std::string& what, int rank_) : std::runtime_error(what), rank(rank_) {}
+  int rank;
+};
+
+// A peer's process died or left.
+struct PeerLostError : TransportError {
+  using TransportError::TransportError;
+};
+
+// A deadline passed.
+struct TransportTimeout : TransportError {
+  using TransportError::TransportError;
+};
+
+// Ranks called one collective with different arguments.
+struct MismatchError : TransportError {
+  using TransportError::TransportError;
+};
+
+template <typename... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return text.str();
+}
+
+}  // namespace patallreduce
+
+// PATR_CHECK(x > 0, ScheduleError, "expected ..., got ", x) throws with the joined message.
+#define PATR_CHECK(condition, Error, ...) \
+  do {                                    \
+    if (!(condition)) throw Error(::patallreduce::concat(__VA_ARGS__)); \
+  } while (false)

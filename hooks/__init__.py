@@ -1,0 +1,1 @@
+"""What PyTorch calls: the DistributedDataParallel communication hook."""

@@ -1,0 +1,1 @@
+"""Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
