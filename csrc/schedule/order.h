@@ -20,6 +20,7 @@ struct Order {
   std::vector<std::int32_t> message;
 };
 
+// Expects segments in 0..segments and peers >= 0: what schedule/messages.h checks.
 Order order_of(const Steps& steps, int segments);
 
 }  // namespace patallreduce

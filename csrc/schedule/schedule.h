@@ -18,7 +18,7 @@ const char* name(Verb verb);
 struct Step {
   Verb verb;
   std::int32_t peer;
-  std::int32_t first;      // segments [first, last)
+  std::int32_t first;  // segments [first, last)
   std::int32_t last;
   std::int32_t round = -1;  // -1: the algorithm has no rounds
 };
@@ -35,7 +35,7 @@ struct Problem {
   int ranks = 1;
   int segments = 1;
   std::vector<double> arrivals_s;  // seconds on a common clock, one per rank; empty: all equal
-  double segment_time_s = 0;       // prr's tau: transfer and reduction of one segment
+  double segment_time_s = 0;       // prr's tau: transfer and reduction of 1/ranks of the data
   int root = 0;
 };
 

@@ -1,0 +1,13 @@
+// One rank's steps of each algorithm; the files of the same names explain them.
+// `problem` has been checked and `rank` is in range.
+#pragma once
+
+#include "schedule/schedule.h"
+
+namespace patallreduce {
+
+Steps ring(const Problem& problem, int rank);
+Steps slt(const Problem& problem, int rank);
+Steps prr(const Problem& problem, int rank);
+
+}  // namespace patallreduce

@@ -1,0 +1,47 @@
+#include "algorithms/registry.h"
+
+#include "algorithms/algorithms.h"
+#include "errors.h"
+
+namespace patallreduce {
+
+const std::vector<Algorithm>& algorithms() {
+  static const std::vector<Algorithm> all{
+      {"ring", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66", false, ring},
+      {"slt", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
+       true, slt},
+      {"prr", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
+       true, prr},
+  };
+  return all;
+}
+
+const Algorithm& find_algorithm(const std::string& name) {
+  std::string known;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (name == algorithm.name) return algorithm;
+    known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  throw ScheduleError(concat("unknown algorithm '", name, "'; known: ", known));
+}
+
+Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank) {
+  const Algorithm& found = find_algorithm(algorithm);
+  check(problem);
+  PATR_CHECK(rank >= 0 && rank < problem.ranks, ScheduleError, "expected a rank in 0..",
+             problem.ranks - 1, ", got rank = ", rank);
+  return found.generate(problem, rank);
+}
+
+Schedule generate(const std::string& algorithm, const Problem& problem) {
+  const Algorithm& found = find_algorithm(algorithm);
+  check(problem);
+  Schedule schedule{found.name, found.collective, problem, {}};
+  schedule.steps.reserve(problem.ranks);
+  for (int rank = 0; rank < problem.ranks; ++rank) {
+    schedule.steps.push_back(found.generate(problem, rank));
+  }
+  return schedule;
+}
+
+}  // namespace patallreduce
