@@ -1,3 +1,4 @@
+// Adding an algorithm: its file, a declaration in algorithms.h, one entry here.
 #include "algorithms/registry.h"
 
 #include "algorithms/algorithms.h"

@@ -1,3 +1,4 @@
+// What makes sense to ask a generator for.
 #include "schedule/schedule.h"
 
 #include <cmath>
