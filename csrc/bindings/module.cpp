@@ -3,4 +3,5 @@
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Native core of patallreduce: schedules, reductions, transports, executor.";
   patallreduce::bind_errors(m);
+  patallreduce::bind_reduction(m);
 }
