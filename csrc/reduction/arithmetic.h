@@ -28,6 +28,12 @@ PATR_INLINE std::uint32_t as_bits(float value) {
   return bits;
 }
 
+// `yes` where the condition holds, else `no`, by masks: around a floating-point operation the
+// compiler would keep a branch, and then not vectorise the loop.
+PATR_INLINE std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+  return no ^ ((yes ^ no) & -std::uint32_t(condition));
+}
+
 // Stored: the type in memory. widen and narrow lead to the type of the arithmetic and back.
 template <typename T>
 struct Native {
@@ -62,8 +68,8 @@ struct Float16 {
     const std::uint32_t infinite_or_nan = normal + rebias;
     // No float32 subnormals on the way: they are slow, and lost where a thread flushes them.
     const std::uint32_t subnormal = as_bits(float(std::int32_t(magnitude)) * 0x1p-24f);
-    std::uint32_t bits = magnitude >= 0x7c00 ? infinite_or_nan : normal;
-    bits = magnitude < 0x0400 ? subnormal : bits;
+    std::uint32_t bits = select(magnitude >= 0x7c00, infinite_or_nan, normal);
+    bits = select(magnitude < 0x0400, subnormal, bits);
     return as_float(bits | (value & 0x8000u) << 16);
   }
 
@@ -76,9 +82,9 @@ struct Float16 {
     // addition round.
     const std::uint32_t subnormal = as_bits(as_float(magnitude) + 0.5f) - as_bits(0.5f);
     const std::uint32_t quiet_nan = 0x7e00 | ((magnitude >> 13) & 0x03ff);
-    std::uint32_t half = magnitude < 0x38800000 ? subnormal : normal;  // 2^-14
-    half = magnitude >= 0x47800000 ? 0x7c00 : half;                    // 2^16
-    half = magnitude > 0x7f800000 ? quiet_nan : half;
+    std::uint32_t half = select(magnitude < 0x38800000, subnormal, normal);  // 2^-14
+    half = select(magnitude >= 0x47800000, 0x7c00, half);                    // 2^16
+    half = select(magnitude > 0x7f800000, quiet_nan, half);
     return Stored(half | (bits >> 16 & 0x8000));
   }
 };

@@ -16,9 +16,9 @@ namespace {
 std::vector<const Kernels*> available() {
   std::vector<const Kernels*> levels{&portable_kernels()};
 #if defined(__x86_64__)
-  // Both ask the operating system too: a processor may have registers the kernel does not save.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
-    levels.push_back(&avx2_kernels());
+  // These ask the operating system too, which must save the registers.
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return levels;
+  levels.push_back(&avx2_kernels());
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     levels.push_back(&avx512_kernels());
