@@ -1,24 +1,41 @@
 // Element-wise reductions over raw memory, vector code chosen at run time.
 //
+//   cost     one pass: each operand is read once, each destination written once
+//   order    element i depends on element i alone, so the vector level never changes a bit,
+//            except which of several NaNs comes out
+//
 // float16 and bfloat16: every operation converts to float32, combines, and rounds back to
-// nearest-even, as torch does element-wise.
+// nearest-even, as torch does element-wise. float16 overflows to infinity; subnormals are kept.
+// Floating-point min and max are torch.minimum and torch.maximum: a NaN on either side gives a
+// NaN. Whether +0 or -0 wins is unspecified there; here it is `held`'s.
+// Integer sum and prod wrap (two's complement).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace patallreduce {
 
 enum class Dtype : std::uint8_t { float32, float64, float16, bfloat16, int32, int64, uint8 };
 enum class Op : std::uint8_t { sum, avg, min, max, prod };
 
+constexpr int dtype_count = 7;
+constexpr int op_count = 5;
+
 const char* name(Dtype dtype);
 const char* name(Op op);
 std::size_t size_of(Dtype dtype);
+bool is_floating(Dtype dtype);
+
+// The inverse of `name`. Throws std::invalid_argument listing the known names.
+Dtype find_dtype(const std::string& name);
+Op find_op(const std::string& name);
 
 // out[i] = also[i] = received[i] OP (held[i] * scale)
 //
-// `also` may be null. `out` may equal `received` or `held`, `also` likewise; no other overlap.
+// All addresses are aligned to an element, no more. `also` may be null. `out` may equal
+// `received` or `held`, `also` likewise; no other overlap.
 // `scale` is rounded to dtype's arithmetic (float32 for the 16-bit types) and held * scale is
 // rounded to dtype before combining; scale == 1 multiplies nothing. Integers ignore scale.
 // avg combines like sum: the caller scales (floats) or divides (integers).
@@ -30,10 +47,18 @@ void combine(void* out, void* also, const void* received, const void* held, std:
 void scale_copy(void* out, const void* in, std::size_t count, Dtype dtype, double scale);
 
 // Integers: data[i] /= divisor, truncating toward zero. Floats: unchanged.
+// Throws std::invalid_argument unless divisor >= 1. One scalar division per element: it runs
+// once per result, not once per step.
 void divide(void* data, std::size_t count, Dtype dtype, std::int64_t divisor);
 
+// a[i] = b[i] + s * c[i]: STREAM's triad, the yardstick of benchmarks/reduction.py. It lives
+// here so that compiler, flags and vector level are those of the kernels it is held against.
+void triad(float* a, const float* b, const float* c, std::size_t count, float s);
+
 // "avx512", "avx2" or "portable": what the kernels use on this machine. The environment
-// variable PATALLREDUCE_VECTOR narrows it (read once; tests compare the three).
+// variable PATALLREDUCE_VECTOR narrows it, never beyond what the processor has (read once;
+// tests compare the three). Throws std::invalid_argument when the variable is none of these:
+// ask here before a thread that cannot report errors calls a kernel.
 const char* vector_level();
 
 }  // namespace patallreduce

@@ -1,0 +1,51 @@
+// Reductions by raw address, for tests and benchmarks: the caller keeps the memory alive and
+// guarantees its size.
+#include "reduction/reduction.h"
+
+#include "bindings/bindings.h"
+
+namespace patallreduce {
+
+namespace {
+
+using namespace pybind11::literals;
+using Address = std::uintptr_t;
+
+void* at(Address address) { return reinterpret_cast<void*>(address); }
+
+void combine_at(Address out, Address also, Address received, Address held, std::size_t count,
+                const std::string& dtype, const std::string& op, double scale) {
+  combine(at(out), at(also), at(received), at(held), count, find_dtype(dtype), find_op(op), scale);
+}
+
+void scale_copy_at(Address out, Address in, std::size_t count, const std::string& dtype,
+                   double scale) {
+  scale_copy(at(out), at(in), count, find_dtype(dtype), scale);
+}
+
+void divide_at(Address data, std::size_t count, const std::string& dtype, std::int64_t divisor) {
+  divide(at(data), count, find_dtype(dtype), divisor);
+}
+
+void triad_at(Address a, Address b, Address c, std::size_t count, float s) {
+  triad(static_cast<float*>(at(a)), static_cast<float*>(at(b)), static_cast<float*>(at(c)), count,
+        s);
+}
+
+}  // namespace
+
+void bind_reduction(py::module_& m) {
+  const py::call_guard<py::gil_scoped_release> no_gil;
+  m.def("combine", &combine_at, "out"_a, "also"_a, "received"_a, "held"_a, "count"_a, "dtype"_a,
+        "op"_a, "scale"_a = 1.0, no_gil,
+        "out[i] = also[i] = received[i] OP (held[i] * scale). Addresses; also may be 0.");
+  m.def("scale_copy", &scale_copy_at, "out"_a, "source"_a, "count"_a, "dtype"_a, "scale"_a, no_gil,
+        "out[i] = source[i] * scale, rounded to dtype; integers are copied.");
+  m.def("divide", &divide_at, "data"_a, "count"_a, "dtype"_a, "divisor"_a, no_gil,
+        "data[i] /= divisor, truncating toward zero; floats are left alone.");
+  m.def("triad", &triad_at, "a"_a, "b"_a, "c"_a, "count"_a, "s"_a, no_gil,
+        "a[i] = b[i] + s * c[i] in float32: the yardstick of benchmarks/reduction.py.");
+  m.def("vector_level", &vector_level, "avx512, avx2 or portable: what the kernels use here.");
+}
+
+}  // namespace patallreduce

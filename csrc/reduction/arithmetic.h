@@ -1,0 +1,127 @@
+// What one element is and what one operation does to it: plain scalar code without branches,
+// which the compiler turns into vector code in loops.h.
+//
+// Everything here is PATR_INLINE: it must melt into its caller to be compiled for that caller's
+// instruction set.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "reduction/reduction.h"
+
+#define PATR_INLINE inline __attribute__((always_inline))
+
+namespace patallreduce {
+
+PATR_INLINE float as_float(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+PATR_INLINE std::uint32_t as_bits(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// `yes` where the condition holds, else `no`, by masks: around a floating-point operation the
+// compiler would keep a branch, and then not vectorise the loop.
+PATR_INLINE std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+  return no ^ ((yes ^ no) & -std::uint32_t(condition));
+}
+
+// Stored: the type in memory. widen and narrow lead to the type of the arithmetic and back.
+template <typename T>
+struct Native {
+  using Stored = T;
+  PATR_INLINE static T widen(T value) { return value; }
+  PATR_INLINE static T narrow(T value) { return value; }
+};
+
+// bfloat16 is the upper half of a float32.
+struct Bfloat16 {
+  using Stored = std::uint16_t;
+
+  PATR_INLINE static float widen(Stored value) { return as_float(std::uint32_t(value) << 16); }
+
+  PATR_INLINE static Stored narrow(float value) {
+    const std::uint32_t bits = as_bits(value);
+    const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    // Rounding could carry a NaN into infinity or zero; torch writes this NaN too.
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return Stored(is_nan ? 0x7fc0 : rounded);
+  }
+};
+
+// float16: 5 exponent bits biased by 15 (float32: 8, biased by 127), 10 mantissa bits (23).
+struct Float16 {
+  using Stored = std::uint16_t;
+  static constexpr std::uint32_t rebias = (127u - 15u) << 23;
+
+  PATR_INLINE static float widen(Stored value) {
+    const std::uint32_t magnitude = value & 0x7fffu;
+    const std::uint32_t normal = (magnitude << 13) + rebias;
+    const std::uint32_t infinite_or_nan = normal + rebias;
+    // No float32 subnormals on the way: they are slow, and lost where a thread flushes them.
+    const std::uint32_t subnormal = as_bits(float(std::int32_t(magnitude)) * 0x1p-24f);
+    std::uint32_t bits = select(magnitude >= 0x7c00, infinite_or_nan, normal);
+    bits = select(magnitude < 0x0400, subnormal, bits);
+    return as_float(bits | (value & 0x8000u) << 16);
+  }
+
+  PATR_INLINE static Stored narrow(float value) {
+    const std::uint32_t bits = as_bits(value);
+    const std::uint32_t magnitude = bits & 0x7fffffff;
+    // A carry out of the mantissa ends in the next exponent, at the top in infinity.
+    const std::uint32_t normal = (magnitude - rebias + 0x0fff + ((magnitude >> 13) & 1)) >> 13;
+    // In [0.5, 1) a float32 counts in units of 2^-24, as float16's subnormals do: let the
+    // addition round.
+    const std::uint32_t subnormal = as_bits(as_float(magnitude) + 0.5f) - as_bits(0.5f);
+    const std::uint32_t quiet_nan = 0x7e00 | ((magnitude >> 13) & 0x03ff);
+    std::uint32_t half = select(magnitude < 0x38800000, subnormal, normal);  // 2^-14
+    half = select(magnitude >= 0x47800000, 0x7c00, half);                    // 2^16
+    half = select(magnitude > 0x7f800000, quiet_nan, half);
+    return Stored(half | (bits >> 16 & 0x8000));
+  }
+};
+
+template <Dtype dtype>
+struct ElementOf;
+template <>
+struct ElementOf<Dtype::float32> : Native<float> {};
+template <>
+struct ElementOf<Dtype::float64> : Native<double> {};
+template <>
+struct ElementOf<Dtype::float16> : Float16 {};
+template <>
+struct ElementOf<Dtype::bfloat16> : Bfloat16 {};
+template <>
+struct ElementOf<Dtype::int32> : Native<std::int32_t> {};
+template <>
+struct ElementOf<Dtype::int64> : Native<std::int64_t> {};
+template <>
+struct ElementOf<Dtype::uint8> : Native<std::uint8_t> {};
+
+// a OP b. `a != a` is the test for NaN; for integers it vanishes.
+template <Op op, typename T>
+PATR_INLINE T apply(T a, T b) {
+  if constexpr (op == Op::min) {
+    const T smaller = a < b ? a : b;  // b where either is NaN
+    return a != a ? a : smaller;
+  } else if constexpr (op == Op::max) {
+    const T larger = a > b ? a : b;
+    return a != a ? a : larger;
+  } else if constexpr (std::is_integral_v<T>) {
+    // Unsigned, because signed overflow is undefined.
+    using Unsigned = std::make_unsigned_t<T>;
+    return op == Op::prod ? T(Unsigned(a) * Unsigned(b)) : T(Unsigned(a) + Unsigned(b));
+  } else {
+    return op == Op::prod ? a * b : a + b;
+  }
+}
+
+}  // namespace patallreduce

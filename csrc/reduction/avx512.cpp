@@ -1,0 +1,43 @@
+// The loops for AVX-512: 64-byte vectors, which the compiler must be told to prefer.
+#if defined(__x86_64__)
+#include "reduction/f16c.h"
+
+#define TARGET \
+  __attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+
+namespace patallreduce {
+
+namespace {
+
+struct Avx512 {
+  template <Dtype dtype, Op op>
+  TARGET static void combine(void* out, const void* received, const void* held, std::size_t count) {
+    if constexpr (dtype == Dtype::float16)
+      combine_float16_loop<op>(out, received, held, count);
+    else
+      combine_loop<dtype, op>(out, received, held, count);
+  }
+
+  template <Dtype dtype>
+  TARGET static void scale(void* out, const void* in, std::size_t count, double scale) {
+    if constexpr (dtype == Dtype::float16)
+      scale_float16_loop(out, in, count, scale);
+    else
+      scale_loop<dtype>(out, in, count, scale);
+  }
+
+  TARGET static void triad(float* a, const float* b, const float* c, std::size_t count, float s) {
+    triad_loop(a, b, c, count, s);
+  }
+};
+
+}  // namespace
+
+const Kernels& avx512_kernels() {
+  static const Kernels kernels = kernels_of<Avx512>("avx512");
+  return kernels;
+}
+
+}  // namespace patallreduce
+
+#endif  // __x86_64__
