@@ -18,7 +18,8 @@ struct ScheduleError : std::invalid_argument {
 // A peer or the network failed. The communicator is dead afterwards. `rank` is the
 // rank the error names, -1 where none can be named.
 struct TransportError : std::runtime_error {
-  TransportError(const std::string& what, int rank_) : std::runtime_error(what), rank(rank_) {}
+  explicit TransportError(const std::string& what, int rank_ = -1)
+      : std::runtime_error(what), rank(rank_) {}
   int rank;
 };
 

@@ -1,0 +1,114 @@
+#include <pybind11/stl.h>
+
+#include "algorithms/registry.h"
+#include "bindings/bindings.h"
+#include "errors.h"
+#include "executor/engine.h"
+
+namespace patallreduce {
+
+using namespace pybind11::literals;
+
+namespace {
+
+constexpr double signal_check_s = 0.1;  // how soon Ctrl-C is noticed
+
+Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std::string algorithm,
+               int segments, std::vector<double> arrivals_s, double segment_time_s) {
+  Call call;
+  call.count = count;
+  call.dtype = dtype;
+  call.op = op;
+  call.label = label;
+  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s};
+  return call;
+}
+
+Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
+  Problem problem;
+  problem.ranks = ranks;
+  problem.segments = key.segments;
+  problem.arrivals_s = key.arrivals_s;
+  problem.segment_time_s = key.segment_time_s;
+  return generate_steps(key.algorithm, problem, rank);
+}
+
+// Waits with the GIL released, looking for signals in between. A signal's exception aborts the
+// communicator: the other ranks must not wait for a rank that gave up.
+void wait(Engine& engine, const Ticket& ticket) {
+  for (;;) {
+    {
+      py::gil_scoped_release release;
+      if (engine.wait(ticket, signal_check_s)) break;
+    }
+    if (PyErr_CheckSignals() != 0) {
+      py::error_already_set interrupt;
+      engine.abort("interrupted by a signal");
+      throw interrupt;
+    }
+  }
+  if (ticket.failure) raise(*ticket.failure);
+}
+
+}  // namespace
+
+void bind_executor(py::module_& m) {
+  py::enum_<Dtype> dtype(m, "Dtype");
+  for (const Dtype value : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16,
+                            Dtype::int32, Dtype::int64, Dtype::uint8})
+    dtype.value(name(value), value);
+  py::enum_<Op> op(m, "Op");
+  for (const Op value : {Op::sum, Op::avg, Op::min, Op::max, Op::prod})
+    op.value(name(value), value);
+
+  py::class_<Call>(m, "Call", "What every rank must ask for alike.")
+      .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
+           "segments"_a, "arrivals_s"_a, "segment_time_s"_a)
+      .def("__str__", [](const Call& call) { return describe(call); });
+
+  py::class_<Ticket, std::shared_ptr<Ticket>>(m, "Ticket")
+      .def_readonly("seq", &Ticket::seq)
+      .def_property_readonly("done", [](const Ticket& t) { return t.done.load(); })
+      .def_readonly("arrival_s", &Ticket::arrival_s)
+      .def_readonly("finish_s", &Ticket::finish_s)
+      .def_property_readonly("drained_s", [](const Ticket& t) { return t.drained_s.load(); })
+      .def(
+          "check", [](const Ticket& t) { if (t.failure) raise(*t.failure); },
+          "Raises what the collective failed with, if it did.");
+
+  py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
+      .def(py::init([](std::shared_ptr<Transport> transport, double spin_s,
+                       std::size_t scratch_bytes) {
+             return std::make_shared<Engine>(
+                 std::move(transport), EngineOptions{spin_s, scratch_bytes, steps_from_registry});
+           }),
+           "transport"_a, "spin_s"_a, "scratch_bytes"_a)
+      .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "submit",
+          [](Engine& engine, std::uintptr_t data, const Call& call, double timeout_s) {
+            return engine.submit_queued(reinterpret_cast<void*>(data), call, timeout_s);
+          },
+          "data"_a, "call"_a, "timeout_s"_a, "Returns at once; next_done() returns it when done.")
+      .def(
+          "run",
+          [](Engine& engine, std::uintptr_t data, const Call& call, double timeout_s) {
+            auto ticket = engine.submit(reinterpret_cast<void*>(data), call, timeout_s);
+            wait(engine, *ticket);
+            return ticket;
+          },
+          "data"_a, "call"_a, "timeout_s"_a, "Drives the transport from this thread until done.")
+      .def("wait", &wait, "ticket"_a)
+      .def("next_done", &Engine::next_done, "timeout_s"_a,
+           py::call_guard<py::gil_scoped_release>())
+      .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
+      .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
+      .def("check", [](const Engine& engine) { if (const auto f = engine.failure()) raise(*f); })
+      .def_property_readonly("scratch_peak_bytes", [](Engine& engine) {
+        py::gil_scoped_release release;
+        return engine.scratch_peak_bytes();
+      });
+  m.def("now_s", &now_s, "The clock of all times: CLOCK_MONOTONIC, as time.monotonic().");
+}
+
+}  // namespace patallreduce

@@ -1,0 +1,163 @@
+// Drives all collectives of one communicator on one rank.
+//
+// One thread owns the transport; a caller that waits takes its place and drives from its own
+// thread, which saves two context switches. Whoever drives holds `driving_`; nobody touches Python.
+// It spins briefly when idle, then sleeps on the transport's file descriptors: there are fewer
+// cores than threads.
+//
+// Every rank numbers its collectives. On arrival it announces number and call to the ranks it will
+// send to, which may then receive before their own arrival, and to the next rank, which compares.
+// The call is hashed into the tags as well, so data of another call is never received.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "executor/call.h"
+#include "executor/control.h"
+#include "executor/liveness.h"
+#include "executor/operation.h"
+#include "executor/scratch.h"
+#include "executor/ticket.h"
+#include "transport/transport.h"
+
+namespace patallreduce {
+
+struct EngineOptions {
+  double spin_s = 20e-6;                      // idle spinning before sleeping
+  std::size_t scratch_bytes = 512ull << 20;   // admitted operations together, but for one
+  StepsSource steps_source;
+};
+
+class Engine {
+ public:
+  Engine(std::shared_ptr<Transport> transport, EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+
+  // Exchanges hellos, so that every connection stands. Throws TransportTimeout.
+  void start(double timeout_s);
+
+  // Never waits. `data` must stay valid until the ticket is done. A failed communicator gives a
+  // ticket that is done and failed.
+  std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s);
+  // Drives until the ticket is done or `slice_s` has passed; true if done.
+  bool wait(const Ticket& ticket, double slice_s);
+  // The next asynchronously submitted ticket that is done; null after `timeout_s` or at the end.
+  std::shared_ptr<Ticket> next_done(double timeout_s);
+  // As submit, and next_done() will return the ticket.
+  std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
+
+  // Ends everything pending with a TransportError on all ranks.
+  void abort(const std::string& why);
+  // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
+  void close(double timeout_s);
+
+  std::shared_ptr<const Failure> failure() const;
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  Transport& transport() { return *transport_; }
+  std::size_t scratch_peak_bytes();
+
+ private:
+  struct Pending {  // one collective: called here, announced by others, or both
+    Call call;
+    int announced_by = -1;
+    std::unique_ptr<Operation> operation;  // null: not admitted, or unknown schedule
+    bool admitted = false;
+    void* data = nullptr;
+    std::shared_ptr<Ticket> ticket;  // null: not called here yet
+    bool queued = false;
+    double timeout_s = 0;
+  };
+  struct Submission {
+    void* data;
+    Call call;
+    double timeout_s;
+    std::shared_ptr<Ticket> ticket;
+    bool queued;
+  };
+
+  std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake);
+  void thread_main();
+  bool turn();   // one round of everything; false: nothing happened
+  void rest(double at_most_s, std::unique_lock<std::mutex>& driving);
+
+  bool take_submissions();
+  void arrive(Submission& submission);
+  void prepare(std::uint64_t seq, Pending& pending);
+  void admit();
+  void handle(const Events& events);
+  void handle(int from, const Message& message);
+  void handle(int from, const Hello& hello);
+  void handle(int from, const Announcement& announcement);
+  void handle(int from, const Pulse& pulse);
+  void handle(int from, const Abort& abort);
+  void handle(int from, const Bye& bye);
+  void lost(const Events::Lost& lost);
+  void settle(std::uint64_t seq);  // result ready? drained?
+  void check_deadlines(double now_s);
+  void fail(Failure failure, bool tell);
+  void finish(Pending& pending, std::shared_ptr<const Failure> failure);
+  void tell(int peer, const Message& message);
+  void tell_all(const Message& message);
+  void progress_for(double seconds);
+  std::shared_ptr<const Program> program(const ScheduleKey& key);
+  void mismatch(std::uint64_t seq, int a, const Call& call_a, int b, const Call& call_b);
+  void fail_left(int rank, std::uint64_t called, std::uint64_t seq);
+
+  const int rank_;
+  const int ranks_;
+  EngineOptions options_;
+
+  std::mutex driving_;  // guards everything down to the next comment
+  std::shared_ptr<Transport> transport_;
+  Scratch scratch_;
+  Events events_;
+  Liveness liveness_;
+  std::map<std::uint64_t, Pending> pending_;
+  std::map<std::uint64_t, Pending> failed_pending_;  // after a failure: kept until closed
+  std::size_t admitted_bytes_ = 0;
+  std::vector<char> greeted_;
+  std::map<int, std::uint64_t> left_;  // ranks that closed, and how many collectives they called
+  std::uint64_t called_ = 0;
+  double next_check_s_ = 0;
+  double idle_since_s_ = 0;
+  bool all_posted_ = false;  // in this idle stretch
+  bool closed_ = false;
+
+  std::mutex programs_mutex_;  // guards this
+  std::list<std::pair<ScheduleKey, std::shared_ptr<const Program>>> programs_;  // newest first
+
+  mutable std::mutex inbox_mutex_;  // guards these
+  std::deque<Submission> inbox_;
+  std::uint64_t next_seq_ = 0;
+  std::shared_ptr<const Failure> failure_;
+
+  std::mutex done_mutex_;  // guards these
+  std::condition_variable done_changed_;
+  std::deque<std::shared_ptr<Ticket>> done_;
+  bool done_ended_ = false;
+
+  std::mutex parking_mutex_;  // guards this
+  std::condition_variable parking_changed_;
+  int drivers_ = 0;  // callers that drive: the engine's thread keeps out of their way
+
+  int wake_fd_;
+  const int process_;  // that made it: a forked child only forgets it
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+double now_s();  // the steady clock: CLOCK_MONOTONIC, Python's time.monotonic()
+
+}  // namespace patallreduce

@@ -1,0 +1,309 @@
+#include "executor/operation.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "errors.h"
+
+namespace patallreduce {
+
+namespace {
+
+// Receives posted ahead while busy: enough to hide a round trip, small enough for a 2 MiB cache.
+constexpr std::size_t window_bytes = 1 << 20;
+constexpr std::size_t segment_alignment = 64;
+
+// A tag is signature (22 bits), sequence number (10), message (18): see wire_tag in transport/.
+constexpr int message_bits = 18;
+constexpr int seq_bits = 10;
+constexpr int signature_bits = 22;
+
+std::vector<std::size_t> partition(std::uint64_t count, std::size_t size, int segments) {
+  const std::uint64_t grain = segment_alignment / size;
+  std::vector<std::size_t> offsets(segments + 1);
+  for (int s = 0; s <= segments; ++s) {
+    std::uint64_t element = static_cast<std::uint64_t>(
+        static_cast<unsigned __int128>(count) * static_cast<unsigned>(s) /
+        static_cast<unsigned>(segments));
+    // Cache-line boundaries once a segment is long enough not to care.
+    if (s < segments && count / static_cast<unsigned>(segments) >= 16 * grain)
+      element -= element % grain;
+    offsets[s] = element * size;
+  }
+  return offsets;
+}
+
+}  // namespace
+
+Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program,
+                     Transport& transport, Scratch& scratch)
+    : seq_(seq),
+      call_(std::move(call)),
+      program_(std::move(program)),
+      transport_(transport),
+      scratch_(scratch),
+      signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
+      scale_(1),
+      divisor_(1),
+      needed_left_(program_->needed_count),
+      steps_left_(program_->steps.size()) {
+  const bool integer = call_.dtype >= Dtype::int32;
+  if (call_.op == Op::avg && integer) divisor_ = transport.ranks();
+  if (call_.op == Op::avg && !integer) scale_ = 1.0 / transport.ranks();
+  const std::size_t steps = program_->steps.size();
+  PATR_CHECK(steps < (1u << message_bits), ScheduleError, describe(call_.key), " has ", steps,
+             " steps per rank; expected fewer than ", 1 << message_bits);
+  offsets_ = partition(call_.count, size_of(call_.dtype), program_->segments);
+  values_.assign(program_->segments, Value{nullptr, -1, false});
+  touches_left_.assign(program_->touches.begin(), program_->touches.end());
+  state_.assign(steps, State::waiting);
+  waits_ = program_->order.waits;
+  piece_of_.assign(steps, -1);
+}
+
+Operation::~Operation() {
+  for (const Piece& piece : pieces_)
+    if (piece.holders > 0) scratch_.give(piece.memory, piece.bytes);
+}
+
+std::size_t Operation::bytes_of(std::int32_t step) const {
+  const Step& s = program_->steps[step];
+  return begin(s.last) - begin(s.first);
+}
+
+Token Operation::token(std::int32_t step) const {
+  return (seq_ & 0xffffffff) << 32 | static_cast<std::uint32_t>(step);
+}
+
+std::uint64_t Operation::tag(std::int32_t step) const {
+  const std::uint64_t seq = seq_ & ((1u << seq_bits) - 1);
+  return (signature_ << seq_bits | seq) << message_bits |
+         static_cast<std::uint32_t>(program_->order.message[step]);
+}
+
+std::int32_t Operation::take_piece(std::size_t bytes) {
+  if (free_pieces_.empty()) {
+    free_pieces_.push_back(static_cast<std::int32_t>(pieces_.size()));
+    pieces_.push_back({});
+  }
+  const std::int32_t index = free_pieces_.back();
+  free_pieces_.pop_back();
+  pieces_[index] = {scratch_.take(bytes), bytes, 1};
+  return index;
+}
+
+void Operation::release(std::int32_t index) {
+  if (index < 0) return;
+  Piece& piece = pieces_[index];
+  if (--piece.holders > 0) return;
+  scratch_.give(piece.memory, piece.bytes);
+  free_pieces_.push_back(index);
+}
+
+void Operation::set_value(int segment, std::int32_t piece, std::byte* memory) {
+  if (piece >= 0) ++pieces_[piece].holders;
+  release(values_[segment].piece);
+  values_[segment] = {memory, piece, true};
+}
+
+void Operation::drop_value(int segment) {
+  release(values_[segment].piece);
+  values_[segment].piece = -1;
+}
+
+void Operation::admit() {
+  admitted_ = true;
+  for (const std::int32_t step : program_->starters) ready_.push_back(step);
+  run();
+  post_receives(false);
+}
+
+void Operation::arrive(void* data) {
+  data_ = static_cast<std::byte*>(data);
+  arrived_ = true;
+  if (program_->steps.empty()) {
+    if (scale_ != 1) scale_copy(data_, data_, call_.count, call_.dtype, scale_);
+    return;
+  }
+  for (int s = 0; s < program_->segments; ++s)
+    if (values_[s].memory == nullptr) values_[s] = {data_ + begin(s), -1, scale_ == 1};
+  for (const std::int32_t step : before_arrival_) ready_.push_back(step);
+  before_arrival_.clear();
+  if (!admitted_) return;
+  run();
+  post_receives(false);
+}
+
+void Operation::finished(std::int32_t step) {
+  if (program_->steps[step].verb == Verb::send) {
+    release(piece_of_[step]);
+    complete(step);
+  } else if (piece_of_[step] < 0) {
+    complete(step);  // straight into the caller's memory
+  } else {
+    receiving_bytes_ -= bytes_of(step);
+    state_[step] = State::landed;
+    if (waits_[step] == 0) ready_.push_back(step);
+  }
+  run();
+  post_receives(false);
+}
+
+void Operation::post_receives(bool all) {
+  if (!admitted_) return;
+  const auto& recvs = program_->recvs;
+  for (; next_recv_ < recvs.size(); ++next_recv_) {
+    const std::int32_t step = recvs[next_recv_];
+    if (lands_directly(step) || bytes_of(step) == 0) continue;
+    const std::size_t bytes = bytes_of(step);
+    if (!all && receiving_bytes_ > 0 && receiving_bytes_ + bytes > window_bytes) return;
+    piece_of_[step] = take_piece(bytes);
+    receiving_bytes_ += bytes;
+    transport_.recv(program_->steps[step].peer, tag(step), pieces_[piece_of_[step]].memory, bytes,
+                    token(step));
+    if (state_[step] == State::waiting) state_[step] = State::posted;
+  }
+}
+
+// The result of a segment this rank does not pass on: it needs no private copy, and it cannot
+// come before this rank's own contribution has left, so nothing is lost by posting it then.
+bool Operation::lands_directly(std::int32_t step) const {
+  return program_->steps[step].verb == Verb::recv && program_->last_write[step] &&
+         !program_->sent_later[step];
+}
+
+void Operation::run() {
+  while (!ready_.empty()) {
+    const std::int32_t step = ready_.front();
+    ready_.pop_front();
+    if (!try_step(step)) continue;
+    complete(step);
+  }
+}
+
+// Runs a step whose earlier steps are done. True if it is complete at once.
+bool Operation::try_step(std::int32_t step) {
+  const Verb verb = program_->steps[step].verb;
+  if (bytes_of(step) == 0) return true;
+  if (verb == Verb::send) return start_send(step);
+  const bool landed = state_[step] == State::landed;
+  if (!landed && !lands_directly(step)) {
+    state_[step] = State::ready;  // finished() brings it back
+    return false;
+  }
+  const bool needs_arrival = verb == Verb::recv_reduce || program_->last_write[step];
+  if (needs_arrival && !arrived()) {
+    before_arrival_.push_back(step);
+    return false;
+  }
+  if (!landed) {
+    start_direct_recv(step);
+    return false;
+  }
+  if (verb == Verb::recv_reduce)
+    apply_recv_reduce(step);
+  else
+    apply_recv(step);
+  return true;
+}
+
+bool Operation::start_send(std::int32_t step) {
+  const Step& s = program_->steps[step];
+  // One message needs one stretch of memory, scaled. It nearly always is one already.
+  bool together = true, present = true;
+  for (int segment = s.first; segment < s.last; ++segment) {
+    const Value& value = values_[segment];
+    present = present && value.memory != nullptr;
+    together = together && value.scaled && value.piece == values_[s.first].piece &&
+               value.memory == values_[s.first].memory + (begin(segment) - begin(s.first));
+  }
+  if (!present) {
+    before_arrival_.push_back(step);
+    return false;
+  }
+  if (!together) {
+    const std::int32_t piece = take_piece(bytes_of(step));
+    std::byte* memory = pieces_[piece].memory;
+    for (int segment = s.first; segment < s.last; ++segment) {
+      std::byte* to = memory + (begin(segment) - begin(s.first));
+      const std::size_t bytes = begin(segment + 1) - begin(segment);
+      scale_copy(to, values_[segment].memory, bytes / size_of(call_.dtype), call_.dtype,
+                 values_[segment].scaled ? 1 : scale_);
+      set_value(segment, piece, to);
+    }
+    release(piece);
+  }
+  const Value& value = values_[s.first];
+  piece_of_[step] = value.piece;
+  if (value.piece >= 0) ++pieces_[value.piece].holders;
+  state_[step] = State::posted;
+  transport_.send(s.peer, tag(step), value.memory, bytes_of(step), token(step));
+  return false;
+}
+
+void Operation::start_direct_recv(std::int32_t step) {
+  const Step& s = program_->steps[step];
+  state_[step] = State::posted;
+  transport_.recv(s.peer, tag(step), data_ + begin(s.first), bytes_of(step), token(step));
+}
+
+void Operation::apply_recv_reduce(std::int32_t step) {
+  const Step& s = program_->steps[step];
+  const std::int32_t piece = piece_of_[step];
+  std::byte* memory = pieces_[piece].memory;
+  const bool result = program_->last_write[step];
+  const bool keep = program_->sent_later[step] || !result;
+  for (int segment = s.first; segment < s.last; ++segment) {
+    std::byte* received = memory + (begin(segment) - begin(s.first));
+    std::byte* home = data_ + begin(segment);
+    const std::size_t count = (begin(segment + 1) - begin(segment)) / size_of(call_.dtype);
+    std::byte* out = keep ? received : home;
+    const bool divides = result && divisor_ != 1;
+    std::byte* also = result && keep && !divides ? home : nullptr;
+    const Value& held = values_[segment];
+    combine(out, also, received, held.memory, count, call_.dtype, call_.op,
+            held.scaled ? 1 : scale_);
+    if (divides) {
+      divide(out, count, call_.dtype, divisor_);
+      if (keep) std::memcpy(home, out, count * size_of(call_.dtype));
+    }
+    if (keep)
+      set_value(segment, piece, received);
+    else
+      drop_value(segment);
+  }
+  release(piece);
+}
+
+void Operation::apply_recv(std::int32_t step) {
+  const Step& s = program_->steps[step];
+  const std::int32_t piece = piece_of_[step];
+  std::byte* memory = pieces_[piece].memory;
+  if (program_->last_write[step]) std::memcpy(data_ + begin(s.first), memory, bytes_of(step));
+  for (int segment = s.first; segment < s.last; ++segment)
+    set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
+  release(piece);
+}
+
+void Operation::complete(std::int32_t step) {
+  const Step& s = program_->steps[step];
+  state_[step] = State::done;
+  needed_left_ -= program_->needed[step];
+  --steps_left_;
+  for (int segment = s.first; segment < s.last; ++segment)
+    if (--touches_left_[segment] == 0) drop_value(segment);
+  const Order& order = program_->order;
+  for (auto i = order.unlocks_begin[step]; i < order.unlocks_begin[step + 1]; ++i) {
+    const std::int32_t later = order.unlocks[i];
+    if (--waits_[later] == 0) ready_.push_back(later);
+  }
+}
+
+int Operation::waiting_for() const {
+  for (const std::int32_t step : program_->recvs)
+    if (state_[step] != State::done && state_[step] != State::landed)
+      return program_->steps[step].peer;
+  return -1;
+}
+
+}  // namespace patallreduce

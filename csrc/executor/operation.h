@@ -1,0 +1,111 @@
+// One collective in flight on one rank: runs a program's steps as data, peers and the caller come.
+//
+// Early in: receives are posted into private pieces of scratch before this rank has arrived.
+// Early out: what is sent after a segment got its result is sent from a private piece, never from
+// the caller's memory, so the caller may go on while sends drain.
+// Every segment has one value: the caller's memory at first, then the piece it was summed into. A
+// segment needs at most one piece, so the scratch of an operation is bounded by its message (plus
+// one copy of what is sent unsummed when the caller's values must be scaled first).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "executor/call.h"
+#include "executor/program.h"
+#include "executor/scratch.h"
+#include "transport/transport.h"
+
+namespace patallreduce {
+
+class Operation {
+ public:
+  Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program,
+            Transport& transport, Scratch& scratch);
+  ~Operation();  // the transport no longer uses its memory: drained, or abandoned
+  Operation(const Operation&) = delete;
+
+  const Call& call() const { return call_; }
+  const Program& program() const { return *program_; }
+  bool arrived() const { return arrived_; }
+  bool has_result() const { return arrived() && needed_left_ == 0; }
+  bool drained() const { return arrived() && steps_left_ == 0; }
+
+  // Lets it receive. Before this it holds no memory.
+  void admit();
+  // This rank's contribution, and where the result goes; valid until has_result().
+  void arrive(void* data);
+  // A send or recv it posted is finished.
+  void finished(std::int32_t step);
+  // Posts further receives: while `all` is false only as many as keep the pieces in the cache.
+  void post_receives(bool all);
+
+  // A rank this one still waits for, or -1.
+  int waiting_for() const;
+
+ private:
+  struct Piece {
+    std::byte* memory;
+    std::size_t bytes;
+    int holders;  // segments whose value it is, sends that read it, a receive that fills it
+  };
+  struct Value {
+    std::byte* memory;
+    std::int32_t piece;  // -1: the caller's memory
+    bool scaled;
+  };
+  enum class State : std::uint8_t { waiting, ready, posted, landed, done };
+
+  std::size_t begin(int segment) const { return offsets_[segment]; }
+  std::size_t bytes_of(std::int32_t step) const;
+  std::int32_t take_piece(std::size_t bytes);
+  void release(std::int32_t piece);
+  void set_value(int segment, std::int32_t piece, std::byte* memory);
+  void drop_value(int segment);
+
+  void run();                        // works off ready_
+  bool try_step(std::int32_t step);  // false: waits for arrival or data
+  bool start_send(std::int32_t step);
+  void start_direct_recv(std::int32_t step);
+  void apply_recv_reduce(std::int32_t step);
+  void apply_recv(std::int32_t step);
+  void complete(std::int32_t step);
+  bool lands_directly(std::int32_t step) const;
+  Token token(std::int32_t step) const;
+  std::uint64_t tag(std::int32_t step) const;
+
+  std::uint64_t seq_;
+  Call call_;
+  std::shared_ptr<const Program> program_;
+  Transport& transport_;
+  Scratch& scratch_;
+  std::uint64_t signature_;
+  double scale_;            // of the caller's values: 1/ranks for avg of floats
+  std::int64_t divisor_;    // of the result: ranks for avg of integers
+
+  std::byte* data_ = nullptr;  // null for an empty message, too
+  bool arrived_ = false;
+  bool admitted_ = false;
+  std::vector<std::size_t> offsets_;  // bytes where each segment begins; one more for the end
+  std::vector<Value> values_;         // per segment
+  std::vector<std::int32_t> touches_left_;
+  std::vector<State> state_;  // per step
+  std::vector<std::int32_t> waits_;
+  std::vector<std::int32_t> piece_of_;  // per step: the piece it fills or reads, or -1
+  std::vector<Piece> pieces_;
+  std::vector<std::int32_t> free_pieces_;
+  std::deque<std::int32_t> ready_;
+  std::vector<std::int32_t> before_arrival_;  // ready, but for this rank's arrival
+  std::size_t next_recv_ = 0;                 // in program_->recvs
+  std::size_t receiving_bytes_ = 0;
+  std::int32_t needed_left_;
+  std::size_t steps_left_;
+};
+
+// Which operation and step a token belongs to.
+inline std::uint32_t seq_of(Token token) { return static_cast<std::uint32_t>(token >> 32); }
+inline std::int32_t step_of(Token token) { return static_cast<std::int32_t>(token); }
+
+}  // namespace patallreduce

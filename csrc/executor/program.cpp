@@ -1,0 +1,74 @@
+#include "executor/program.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "errors.h"
+
+namespace patallreduce {
+
+bool operator==(const ScheduleKey& a, const ScheduleKey& b) {
+  return a.algorithm == b.algorithm && a.segments == b.segments && a.arrivals_s == b.arrivals_s &&
+         a.segment_time_s == b.segment_time_s;
+}
+
+std::string describe(const ScheduleKey& key) {
+  std::ostringstream text;
+  text << key.algorithm << " with " << key.segments << " segments";
+  if (!key.arrivals_s.empty()) {
+    text << " and arrivals_s [";
+    for (std::size_t i = 0; i < key.arrivals_s.size(); ++i)
+      text << (i ? ", " : "") << key.arrivals_s[i];
+    text << "]";
+  }
+  if (key.segment_time_s > 0) text << " and segment_time_s " << key.segment_time_s;
+  return text.str();
+}
+
+std::shared_ptr<const Program> compile(Steps steps, int segments) {
+  auto program = std::make_shared<Program>();
+  program->segments = segments;
+  program->order = order_of(steps, segments);
+  const std::size_t count = steps.size();
+  program->sent_later.assign(count, 0);
+  program->last_write.assign(count, 0);
+  program->needed.assign(count, 0);
+  program->touches.assign(segments, 0);
+  std::vector<char> sent(segments, 0), written(segments, 0);  // by the steps after i
+  for (std::size_t i = count; i-- > 0;) {
+    const Step& step = steps[i];
+    int unwritten = 0;
+    for (int s = step.first; s < step.last; ++s) {
+      program->sent_later[i] |= sent[s];
+      unwritten += !written[s];
+      ++program->touches[s];
+    }
+    if (step.verb == Verb::send) {
+      std::fill(sent.begin() + step.first, sent.begin() + step.last, 1);
+      program->send_peers.push_back(step.peer);
+      continue;
+    }
+    PATR_CHECK(unwritten == 0 || unwritten == step.last - step.first, ScheduleError,
+               "executor: step ", i, " is the last to write some of its segments and not others");
+    program->last_write[i] = program->needed[i] = unwritten > 0;
+    std::fill(written.begin() + step.first, written.begin() + step.last, 1);
+  }
+  // A segment that is sent and never written (the ranks of a reduce that are not its root) is
+  // read from the caller's memory: the caller gets it back when that send is done.
+  for (std::size_t i = 0; i < count; ++i) {
+    if (steps[i].verb == Verb::send)
+      for (int s = steps[i].first; s < steps[i].last; ++s) program->needed[i] |= !written[s];
+    program->needed_count += program->needed[i];
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (steps[i].verb != Verb::send) program->recvs.push_back(static_cast<std::int32_t>(i));
+    if (program->order.waits[i] == 0) program->starters.push_back(static_cast<std::int32_t>(i));
+  }
+  auto& peers = program->send_peers;
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  program->steps = std::move(steps);
+  return program;
+}
+
+}  // namespace patallreduce

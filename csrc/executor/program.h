@@ -1,0 +1,45 @@
+// One rank's steps, prepared once for execution and shared by every operation that runs them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "schedule/order.h"
+#include "schedule/schedule.h"
+
+namespace patallreduce {
+
+// What a schedule is generated from. All ranks must use the same for one operation.
+struct ScheduleKey {
+  std::string algorithm;
+  int segments = 1;
+  std::vector<double> arrivals_s;  // empty: all equal
+  double segment_time_s = 0;
+};
+
+bool operator==(const ScheduleKey& a, const ScheduleKey& b);
+std::string describe(const ScheduleKey& key);
+
+struct Program {
+  Steps steps;
+  int segments;
+  Order order;
+  // Per step.
+  std::vector<char> sent_later;  // a later step sends one of its segments
+  std::vector<char> last_write;  // it is the last to write its segments: it makes the result
+  std::vector<char> needed;      // the result waits for it
+  std::vector<int> touches;      // per segment: how many steps touch it
+  std::vector<int> send_peers;   // ranks this one sends to
+  std::vector<std::int32_t> recvs;     // the steps that receive, in program order
+  std::vector<std::int32_t> starters;  // the steps that wait for none
+  int needed_count = 0;
+};
+
+std::shared_ptr<const Program> compile(Steps steps, int segments);
+
+// Makes a rank's steps from a key; throws ScheduleError. The executor knows no algorithm.
+using StepsSource = std::function<Steps(const ScheduleKey&, int ranks, int rank)>;
+
+}  // namespace patallreduce

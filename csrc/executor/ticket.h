@@ -1,0 +1,32 @@
+// What the caller holds of an operation: its outcome and its times.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace patallreduce {
+
+enum class Kind : std::uint8_t { transport, timeout, lost, mismatch, schedule };
+
+// Why a communicator failed; the same on all ranks.
+struct Failure {
+  Kind kind = Kind::transport;
+  int rank = -1;  // the rank it names, -1: none
+  std::string what;
+};
+
+[[noreturn]] void raise(const Failure& failure);
+
+struct Ticket {
+  std::uint64_t seq = 0;
+  // Written before `done` is released, read after it is acquired.
+  std::shared_ptr<const Failure> failure;  // null: the result is in the caller's memory
+  double arrival_s = 0;                    // steady clock, as are the others
+  double finish_s = 0;
+  std::atomic<double> drained_s{0};  // 0: still sending
+  std::atomic<bool> done{false};
+};
+
+}  // namespace patallreduce

@@ -1,0 +1,373 @@
+"""The communicator: collectives among the ranks of a process group."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import socket
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from patallreduce import _core, environment, ucx
+from patallreduce.link import Link, measure
+from patallreduce.rendezvous import Rendezvous
+from patallreduce.selection import choose_algorithm, choose_segments
+from patallreduce.tensors import check_tensor, dtype_of
+from patallreduce.work import Completer, Work
+
+_DEFAULT_TIMEOUT_S = 300.0
+_DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
+_CLOSE_TIMEOUT_S = 5.0
+_STATS_KEPT = 1024
+
+
+class Communicator:
+    """All-reduce among the ranks of a process group, over connections of its own.
+
+    Making one is itself collective: every rank of the group makes it, in the same order. A rank
+    that fails or does not come ends the collective on every rank with the same error, by the
+    deadline; the communicator is dead afterwards, and a new one must be made.
+
+    Args:
+        process_group: Any group of torch.distributed, None for the default one. Only its store is
+            used, to exchange addresses.
+        transport: "auto" or "ucx" (shared memory and TCP).
+        timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
+        link: Latency and bandwidth between ranks; measured when it is first needed if not given.
+            Must be equal on all ranks.
+
+    Raises:
+        TransportTimeout: a rank did not come.
+        TransportError: UCX is absent or too old.
+        ValueError: a bad argument.
+    """
+
+    def __init__(
+        self,
+        process_group: dist.ProcessGroup | None = None,
+        transport: str = "auto",
+        timeout_s: float | None = None,
+        *,
+        link: Link | None = None,
+    ) -> None:
+        environment.warn_unknown()
+        if transport == "auto":
+            transport = environment.get("TRANSPORT") or "ucx"
+        if transport != "ucx":
+            raise ValueError(
+                f"transport: expected 'auto' or 'ucx', got {transport!r}; ranks as threads are "
+                "made by Communicator.loopback"
+            )
+        timeout_s = _timeout(timeout_s)
+        rendezvous = Rendezvous(process_group, timeout_s)
+        token = int.from_bytes(rendezvous.from_rank_0("token", secrets.token_bytes(8)), "little")
+        hosts = rendezvous.share_json("host", socket.gethostname() + "/" + _boot_id())
+        native = _core.Ucx(
+            ucx.library_path(),
+            rendezvous.rank,
+            rendezvous.ranks,
+            token,
+            environment.get("SOCKET_IFNAME") or "",
+        )
+        native.connect(rendezvous.share("address", native.address()))
+        self._start(native, timeout_s, link, local_ranks=hosts.count(hosts[rendezvous.rank]))
+
+    @classmethod
+    def loopback(
+        cls, ranks: int, timeout_s: float | None = None, *, link: Link | None = None
+    ) -> list[Communicator]:
+        """Communicators of `ranks` ranks within this process: use each from a thread of its own.
+
+        For tests and experiments; needs no network and no torch.distributed.
+        """
+        timeout_s = _timeout(timeout_s)
+        hub = _core.LoopbackHub(ranks)
+        made: list[Communicator] = []
+        for rank in range(ranks):
+            communicator = cls.__new__(cls)
+            link_of_memory = link or Link(20e-6, 2e9)
+            communicator._prepare(
+                _core.Loopback(hub, rank), timeout_s, link_of_memory, local_ranks=ranks
+            )
+            made.append(communicator)
+        starts = [threading.Thread(target=c._engine.start, args=(timeout_s,)) for c in made]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+        return made
+
+    def _start(
+        self, native: _core.Transport, timeout_s: float, link: Link | None, local_ranks: int
+    ) -> None:
+        self._prepare(native, timeout_s, link, local_ranks)
+        self._engine.start(timeout_s)
+
+    def _prepare(
+        self, native: _core.Transport, timeout_s: float, link: Link | None, local_ranks: int
+    ) -> None:
+        spin_s = environment.get_float("SPIN_S")
+        if spin_s is None:
+            # Spinning pays while every rank of this host has a core to itself.
+            spin_s = 100e-6 if local_ranks <= (os.cpu_count() or 1) else 20e-6
+        scratch_bytes = environment.get_float("SCRATCH_BYTES") or _DEFAULT_SCRATCH_BYTES
+        self._engine = _core.Engine(native, spin_s, int(scratch_bytes))
+        self._transport = native
+        self._completer = Completer(self._engine)
+        self._timeout_s = timeout_s
+        self._link = link
+        self._process = os.getpid()
+        self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
+        _open.add(self)
+
+    @property
+    def rank(self) -> int:
+        """This rank's number within the group."""
+        return self._transport.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the group has."""
+        return self._transport.ranks
+
+    @property
+    def transport(self) -> str:
+        """Name of the transport: "ucx" or "loopback"."""
+        return self._transport.name
+
+    @property
+    def link(self) -> Link:
+        """Latency and bandwidth between ranks. Collective the first time, unless it was given."""
+        if self._link is None:
+            self._link = Link(1e-6, 1e9) if self.ranks == 1 else self._measure_link()
+        return self._link
+
+    def all_reduce(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        algorithm: str = "auto",
+        async_op: bool = False,
+        *,
+        segments: int | None = None,
+        arrivals_s: Sequence[float] | None = None,
+        segment_time_s: float | None = None,
+        timeout_s: float | None = None,
+    ) -> Work | None:
+        """Combine `tensor` over all ranks, in place: every rank ends with the same bits.
+
+        Every rank calls it with the same arguments; the tensors differ in values alone.
+
+        Args:
+            tensor: Contiguous CPU tensor of any shape: float32, float64, float16, bfloat16, int32,
+                int64 or uint8.
+            op: "sum", "avg", "min", "max" or "prod". float16 and bfloat16 convert to float32,
+                combine and round back at every addition, as torch does element-wise; "avg"
+                multiplies by 1 / ranks before summing, as DistributedDataParallel does. Integers
+                wrap; their "avg" divides the sum, truncating.
+            algorithm: One of `algorithms()`, or "auto".
+            async_op: Return a `Work` at once instead of waiting.
+            segments: Into how many segments the message is cut, >= 1 and at most its elements.
+                None: by `choose_segments`.
+            arrivals_s: (ranks,) hints of when each rank arrives, seconds >= 0 on any common clock;
+                a wrong hint costs time only.
+            segment_time_s: prr's tau: seconds to transfer and reduce one part of the message.
+                None: from the link.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Returns:
+            None, or a `Work` if `async_op`.
+
+        Raises:
+            TypeError, ValueError: this tensor or argument cannot be used.
+            ScheduleError: unknown algorithm, bad segments or arrivals.
+            MismatchError: ranks called with different arguments; both are named.
+            PeerLostError: a rank died or left; it is named.
+            TransportTimeout: the deadline passed; the rank that held it up is named.
+        """
+        call = self.call_for(tensor, op, algorithm, segments, arrivals_s, segment_time_s)
+        deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
+        if async_op:
+            ticket, future = self._completer.submit(tensor, call, deadline_s)
+            self._record(ticket, call)
+            return Work(self._engine, ticket, future, tensor)
+        self._record(self._engine.run(tensor.data_ptr(), call, deadline_s), call)
+        return None
+
+    def call_for(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        algorithm: str = "auto",
+        segments: int | None = None,
+        arrivals_s: Sequence[float] | None = None,
+        segment_time_s: float | None = None,
+        label: int = -1,
+    ) -> _core.Call:
+        """Check the arguments of `all_reduce` and settle what they leave open."""
+        self._check_usable()
+        check_tensor(tensor, self.rank)
+        elements = tensor.numel()
+        message_bytes = elements * tensor.element_size()
+        hints = _arrivals(arrivals_s, self.ranks, self.rank)
+        if algorithm == "auto":
+            algorithm = environment.get("ALGORITHM") or choose_algorithm(
+                hints, message_bytes, self.link
+            )
+        if segments is None:
+            segments = int(environment.get_float("SEGMENTS") or 0) or choose_segments(
+                algorithm, self.ranks, message_bytes, elements, self.link
+            )
+        elif not 1 <= segments <= max(elements, 1):
+            raise _core.ScheduleError(
+                f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
+                f"on rank {self.rank}"
+            )
+        if algorithm != "prr":
+            segment_time_s = 0.0
+        elif segment_time_s is None:
+            segment_time_s = self.link.latency_s + self.link.transfer_s(message_bytes) / self.ranks
+        return _core.Call(
+            elements,
+            dtype_of(tensor),
+            _op(op),
+            label,
+            algorithm,
+            segments,
+            hints,
+            segment_time_s,
+        )
+
+    def submit(self, tensor: torch.Tensor, call: _core.Call) -> torch.futures.Future[torch.Tensor]:
+        """Start a call made by `call_for`; the future's value is `tensor`, or its error."""
+        ticket, future = self._completer.submit(tensor, call, self._timeout_s)
+        self._record(ticket, call)
+        return future
+
+    def stats(self) -> list[dict[str, Any]]:
+        """The last collectives of this rank, oldest first.
+
+        Each a dict: number, call (text), arrival_s, finish_s and drained_s (time.monotonic();
+        0 while pending), elapsed_s.
+        """
+        return [
+            {
+                "number": record["ticket"].seq,
+                "call": record["call"],
+                "arrival_s": record["ticket"].arrival_s,
+                "finish_s": record["ticket"].finish_s,
+                "drained_s": record["ticket"].drained_s,
+                "elapsed_s": record["ticket"].finish_s - record["ticket"].arrival_s,
+            }
+            for record in list(self._records)
+        ]
+
+    def close(self) -> None:
+        """Finish what is sending, tell the other ranks, release everything. Idempotent."""
+        if self._process != os.getpid():
+            return
+        self._engine.close(_CLOSE_TIMEOUT_S)
+        self._completer.join()
+        _open.discard(self)
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and self._process == os.getpid():
+            self._engine.abort(f"{type(error).__name__}: {error}")
+        self.close()
+
+    def _record(self, ticket: _core.Ticket, call: _core.Call) -> None:
+        self._records.append({"ticket": ticket, "call": call})
+
+    def _check_usable(self) -> None:
+        if self._process != os.getpid():
+            raise _core.TransportError(
+                f"this communicator was made by process {self._process} and cannot be used in its "
+                f"forked child {os.getpid()}; make one there, or start workers with 'spawn'"
+            )
+        self._engine.check()
+
+    def _measure_link(self) -> Link:
+        def run(tensor: torch.Tensor, op: str) -> None:
+            call = _core.Call(
+                tensor.numel(), dtype_of(tensor), _op(op), -1, "ring", self.ranks, [], 0.0
+            )
+            self._engine.run(tensor.data_ptr(), call, self._timeout_s)
+
+        def ring_s(message_bytes: int) -> float:
+            message = torch.zeros(message_bytes, dtype=torch.uint8)
+            run(torch.zeros(self.ranks), "sum")  # start together
+            start_s = time.monotonic()
+            run(message, "max")
+            longest_s = torch.full((self.ranks,), time.monotonic() - start_s, dtype=torch.float64)
+            run(longest_s, "max")
+            return float(longest_s[0])
+
+        ring_s(1024)  # connections stand and caches are warm after this
+        return measure(self.ranks, ring_s)
+
+
+_open: weakref.WeakSet[Communicator] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for communicator in list(_open):
+        communicator.close()
+
+
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _timeout(timeout_s: float | None) -> float:
+    if timeout_s is None:
+        timeout_s = environment.get_float("TIMEOUT_S") or _DEFAULT_TIMEOUT_S
+    if not 0 < timeout_s < float("inf"):
+        raise ValueError(f"timeout_s: expected seconds > 0, got {timeout_s}")
+    return float(timeout_s)
+
+
+def _op(name: str) -> _core.Op:
+    op = _core.Op.__members__.get(name)
+    if op is None:
+        known = ", ".join(_core.Op.__members__)
+        raise ValueError(f"op: expected one of {known}, got {name!r}")
+    return op
+
+
+def _arrivals(arrivals_s: Sequence[float] | None, ranks: int, rank: int) -> list[float]:
+    if arrivals_s is None:
+        return []
+    hints = [float(arrival_s) for arrival_s in arrivals_s]
+    if len(hints) != ranks:
+        raise _core.ScheduleError(
+            f"arrivals_s: expected {ranks} times, one per rank, got {len(hints)} on rank {rank}"
+        )
+    for of_rank, arrival_s in enumerate(hints):
+        if not 0 <= arrival_s < float("inf"):
+            raise _core.ScheduleError(
+                f"arrivals_s: expected seconds >= 0, got {arrival_s} for rank {of_rank} "
+                f"on rank {rank}"
+            )
+    return hints

@@ -1,0 +1,56 @@
+"""The link between ranks: what it costs to send a message, measured once per communicator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Link:
+    """Cost of a message between any two ranks: ``latency_s + bytes / bytes_per_s``.
+
+    Source: Hockney, Parallel Computing 20 (1994), 389-398.
+    """
+
+    latency_s: float
+    bytes_per_s: float
+
+    def transfer_s(self, message_bytes: int) -> float:
+        """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
+        return message_bytes / self.bytes_per_s
+
+
+_SMALL_BYTES = 1024
+_FIRST_BYTES = 64 * 1024
+_MOST_BYTES = 8 * 1024 * 1024
+_LONG_S = 10e-3  # long against timer and scheduling noise
+_ROUNDS = 3
+
+
+def measure(ranks: int, ring_s: Callable[[int], float]) -> Link:
+    """Measure the link by rings of two sizes.
+
+    A ring of M bytes takes 2(P-1) hops of ``latency_s + (M / P) / bytes_per_s``: a small message
+    gives the latency, with everything that a hop costs on this machine, and a long one the
+    bandwidth of all ports busy at once.
+
+    Args:
+        ranks: P >= 2.
+        ring_s: Runs one ring all-reduce of so many bytes on all ranks, with one segment per rank,
+            and returns how many seconds it took on the slowest rank: the same on every rank, so
+            that all take the same decisions.
+    """
+    hops = 2 * (ranks - 1)
+
+    def best_s(message_bytes: int) -> float:
+        return min(ring_s(message_bytes) for _ in range(_ROUNDS))
+
+    latency_s = best_s(_SMALL_BYTES) / hops
+    message_bytes = _FIRST_BYTES
+    seconds = best_s(message_bytes)
+    while seconds < _LONG_S and message_bytes < _MOST_BYTES:
+        message_bytes *= 2
+        seconds = best_s(message_bytes)
+    moving_s = max(seconds - hops * latency_s, seconds / 2)
+    return Link(latency_s, hops * message_bytes / ranks / moving_s)

@@ -1,0 +1,56 @@
+"""Which algorithm and how many segments: pure functions of the message, the ranks and the link."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from patallreduce.link import Link
+
+# A segment should still be in a core's cache when it is summed and sent on.
+_CACHE_BYTES = 512 * 1024
+# Below this, cutting costs more than it hides on any network.
+_LEAST_BYTES = 8 * 1024
+
+
+def choose_algorithm(arrivals_s: Sequence[float] | None, message_bytes: int, link: Link) -> str:
+    """The algorithm that "auto" stands for: ring, or slt when hints name a late rank.
+
+    SLT lets the early ranks finish their sum in the shadow of the late one. It pays once the last
+    arrival lies behind the median by more than a ring can lose: one transfer of the message.
+    """
+    if not arrivals_s:
+        return "ring"
+    ordered = sorted(arrivals_s)
+    late_s = ordered[-1] - ordered[len(ordered) // 2]
+    return "slt" if late_s > link.transfer_s(message_bytes) else "ring"
+
+
+def choose_segments(
+    algorithm: str, ranks: int, message_bytes: int, elements: int, link: Link
+) -> int:
+    """How many segments a message is cut into.
+
+    * A chain of P ranks (slt): sqrt((P - 2) * M * beta / latency), where the time to fill the
+      pipeline equals the latency of all the segments. Source: TUNE07, section 4; PAPERS of the
+      pipelined chain under Hockney's model.
+    * A ring (ring, prr): every part of M / P is cut so that a segment's transfer still covers the
+      latency of the one before it, at most 8 times, and to fit the cache.
+
+    Always a multiple of `ranks` where the algorithm works on P parts, at least 1, and at most
+    `elements`.
+    """
+    if ranks == 1 or elements == 0:
+        return 1
+    transfer_s = link.transfer_s(message_bytes)
+    if algorithm == "slt":
+        hops = max(ranks - 2, 1)
+        wanted = math.sqrt(hops * transfer_s / link.latency_s)
+        wanted = max(wanted, message_bytes / _CACHE_BYTES)
+        most = max(message_bytes // _LEAST_BYTES, 1)
+        return max(1, min(round(wanted), most, elements))
+    part_bytes = message_bytes / ranks
+    cuts = min(transfer_s / ranks / link.latency_s / 2, 8.0)
+    cuts = max(cuts, part_bytes / _CACHE_BYTES)
+    cuts = min(cuts, part_bytes / _LEAST_BYTES)
+    return max(1, min(ranks * max(round(cuts), 1), elements))

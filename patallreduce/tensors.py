@@ -1,0 +1,44 @@
+"""Which tensors a collective takes, and what it says of the others."""
+
+from __future__ import annotations
+
+import torch
+
+from patallreduce import _core
+
+_DTYPES = {
+    getattr(torch, name): member
+    for name, member in _core.Dtype.__members__.items()
+    if hasattr(torch, name)
+}
+
+
+def dtype_of(tensor: torch.Tensor) -> _core.Dtype:
+    """The core's dtype of a checked tensor."""
+    return _DTYPES[tensor.dtype]
+
+
+def check_tensor(tensor: torch.Tensor, rank: int) -> None:
+    """Raise TypeError or ValueError for a tensor that cannot be reduced in place."""
+    where = f"on rank {rank}"
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__} {where}")
+    if tensor.layout != torch.strided:
+        raise TypeError(
+            f"expected a dense tensor, got layout {tensor.layout} {where}; "
+            "sparse gradients cannot be all-reduced in place (for an Embedding: sparse=False)"
+        )
+    if tensor.device.type != "cpu":
+        raise TypeError(
+            f"expected a CPU tensor, got device {tensor.device} {where}; "
+            "this build has no support for it"
+        )
+    if tensor.dtype not in _DTYPES:
+        known = ", ".join(_core.Dtype.__members__)
+        hint = "; use torch.view_as_real for complex" if tensor.is_complex() else ""
+        raise TypeError(f"expected a dtype of {known}, got {tensor.dtype} {where}{hint}")
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"expected a contiguous tensor, got shape {tuple(tensor.shape)} with strides "
+            f"{tensor.stride()} {where}"
+        )
