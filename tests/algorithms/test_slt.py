@@ -21,6 +21,13 @@ def test_chain_follows_arrivals_and_ties_follow_ranks():
     assert schedule.steps(3) == [Step("recv_reduce", 2, 0, 1), Step("send", 1, 0, 1)]
 
 
+def test_many_ties_follow_ranks_too():
+    """Small inputs come out in order from any sort; a hundred ranks need a stable one."""
+    schedule = pat.schedule("slt", 100, 1, [float(rank % 2) for rank in range(100)])
+    chain = [*range(0, 100, 2), *range(1, 100, 2)]
+    assert [sent(schedule, rank)[0].peer for rank in chain] == [*chain[1:], chain[0]]
+
+
 def test_two_ranks_exchange_a_sum_for_a_result():
     schedule = pat.schedule("slt", 2, 1, [1.0, 0.0])
     assert schedule.steps(1) == [Step("send", 0, 0, 1), Step("recv", 0, 0, 1)]

@@ -114,9 +114,9 @@ def test_reduce_asks_the_root_alone():
     assert "known: all_reduce, reduce" in refusal(steps, collective="gather")
 
 
-def test_hundred_thousands_of_steps_take_milliseconds():
+def test_a_quarter_of_a_million_steps_take_no_time():
     schedule = pat.schedule("prr", 16, 4096, [0.0] * 15 + [1.0], segment_time_s=0.1)
     started_s = time.perf_counter()
     pat.verify(schedule)
-    # 30 ms where this was written; ten times that still tells linear from quadratic.
-    assert time.perf_counter() - started_s < 0.5
+    # 0.07 s on a shared 2-core machine; quadratic work would take minutes.
+    assert time.perf_counter() - started_s < 2
