@@ -48,7 +48,7 @@ std::string concat(const Parts&... parts) {
 }  // namespace patallreduce
 
 // PATR_CHECK(x > 0, ScheduleError, "expected ..., got ", x) throws with the joined message.
-#define PATR_CHECK(condition, Error, ...) \
-  do {                                    \
+#define PATR_CHECK(condition, Error, ...)                               \
+  do {                                                                  \
     if (!(condition)) throw Error(::patallreduce::concat(__VA_ARGS__)); \
   } while (false)

@@ -1,12 +1,35 @@
 """Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
 
+from patallreduce import hooks
 from patallreduce._core import (
     MismatchError,
     PeerLostError,
+    Schedule,
     ScheduleError,
+    Step,
     TransportError,
     TransportTimeout,
 )
 from patallreduce.communicator import Communicator
+from patallreduce.hooks import register
 from patallreduce.link import Link
+from patallreduce.schedules import algorithms, schedule, verify
 from patallreduce.work import Work
+
+__all__ = [
+    "Communicator",
+    "Link",
+    "MismatchError",
+    "PeerLostError",
+    "Schedule",
+    "ScheduleError",
+    "Step",
+    "TransportError",
+    "TransportTimeout",
+    "Work",
+    "algorithms",
+    "hooks",
+    "register",
+    "schedule",
+    "verify",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
 import socket
@@ -127,7 +126,10 @@ class Communicator:
         self._link = link
         self._process = os.getpid()
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
-        _open.add(self)
+        # Also when it is collected, and at exit.
+        self._finalizer = weakref.finalize(
+            self, _close, self._engine, self._completer, self._process
+        )
 
     @property
     def rank(self) -> int:
@@ -194,7 +196,14 @@ class Communicator:
             PeerLostError: a rank died or left; it is named.
             TransportTimeout: the deadline passed; the rank that held it up is named.
         """
-        call = self.call_for(tensor, op, algorithm, segments, arrivals_s, segment_time_s)
+        call = self.call_for(
+            tensor,
+            op,
+            algorithm,
+            segments=segments,
+            arrivals_s=arrivals_s,
+            segment_time_s=segment_time_s,
+        )
         deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
         if async_op:
             ticket, future = self._completer.submit(tensor, call, deadline_s)
@@ -208,13 +217,14 @@ class Communicator:
         tensor: torch.Tensor,
         op: str = "sum",
         algorithm: str = "auto",
+        *,
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
         segment_time_s: float | None = None,
         label: int = -1,
     ) -> _core.Call:
         """Check the arguments of `all_reduce` and settle what they leave open."""
-        self._check_usable()
+        self.check_usable()
         check_tensor(tensor, self.rank)
         elements = tensor.numel()
         message_bytes = elements * tensor.element_size()
@@ -273,11 +283,7 @@ class Communicator:
 
     def close(self) -> None:
         """Finish what is sending, tell the other ranks, release everything. Idempotent."""
-        if self._process != os.getpid():
-            return
-        self._engine.close(_CLOSE_TIMEOUT_S)
-        self._completer.join()
-        _open.discard(self)
+        self._finalizer()
 
     def __enter__(self) -> Communicator:
         return self
@@ -295,7 +301,17 @@ class Communicator:
     def _record(self, ticket: _core.Ticket, call: _core.Call) -> None:
         self._records.append({"ticket": ticket, "call": call})
 
-    def _check_usable(self) -> None:
+    @property
+    def usable(self) -> bool:
+        """False once it is closed, failed, or seen from a forked child."""
+        try:
+            self.check_usable()
+        except _core.TransportError:
+            return False
+        return True
+
+    def check_usable(self) -> None:
+        """Raise the TransportError it failed with, or that it is closed or a parent's."""
         if self._process != os.getpid():
             raise _core.TransportError(
                 f"this communicator was made by process {self._process} and cannot be used in its "
@@ -323,13 +339,10 @@ class Communicator:
         return measure(self.ranks, ring_s)
 
 
-_open: weakref.WeakSet[Communicator] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for communicator in list(_open):
-        communicator.close()
+def _close(engine: _core.Engine, completer: Completer, process: int) -> None:
+    if process == os.getpid():
+        engine.close(_CLOSE_TIMEOUT_S)
+        completer.join()
 
 
 def _boot_id() -> str:

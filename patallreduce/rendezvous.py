@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 
 from patallreduce import _core
 
@@ -39,7 +40,7 @@ class Rendezvous:
         name = resolved.group_name
         store = dist.distributed_c10d._world.pg_map[resolved][1]
         _made[name] += 1
-        self._store = dist.PrefixStore(f"patallreduce/{_made[name]}", store)
+        self._store = PrefixStore(f"patallreduce/{_made[name]}", store)
 
     def share(self, key: str, value: bytes) -> list[bytes]:
         """Give `value`, get every rank's, in rank order.
@@ -47,7 +48,7 @@ class Rendezvous:
         Raises:
             TransportTimeout: a rank gave nothing within `timeout_s`; it is named.
         """
-        self._store.set(f"{key}/{self.rank}", value)
+        self._set(f"{key}/{self.rank}", value)
         return [self._get(f"{key}/{rank}", rank) for rank in range(self.ranks)]
 
     def share_json(self, key: str, value: Any) -> list[Any]:
@@ -57,8 +58,11 @@ class Rendezvous:
     def from_rank_0(self, key: str, value: bytes) -> bytes:
         """The value that rank 0 gives."""
         if self.rank == 0:
-            self._store.set(key, value)
+            self._set(key, value)
         return self._get(key, 0)
+
+    def _set(self, key: str, value: bytes) -> None:
+        self._store.set(key, value)  # type: ignore[arg-type]  # torch's stub knows str only
 
     def _get(self, key: str, rank: int) -> bytes:
         try:

@@ -6,7 +6,8 @@
 //     part 0..2   0 -> 1 -> 2 -> 3       starts at id 0: two hops do not need id 3
 //     part 3      3 -> 0 -> 1 -> 2       starts at id 3
 //
-//   messages   P(2P-2) parts in all, as in the ring, but not equally many by every rank
+//   messages   P(2P-2) parts in all, as in the ring. One very late rank takes P and sends P+1,
+//              most others 2P each way (the paper says P-1 and 2P-1)
 //   depth      of a part P-1 hops to sum and P-1 to hand out; pipelined over its segments
 //   sum order  the ring from the part's first id on, in arrival order: predictions change bits
 //   source     Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2, Fig. 7, with

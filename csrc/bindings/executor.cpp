@@ -73,7 +73,10 @@ void bind_executor(py::module_& m) {
       .def_readonly("finish_s", &Ticket::finish_s)
       .def_property_readonly("drained_s", [](const Ticket& t) { return t.drained_s.load(); })
       .def(
-          "check", [](const Ticket& t) { if (t.failure) raise(*t.failure); },
+          "check",
+          [](const Ticket& t) {
+            if (t.failure) raise(*t.failure);
+          },
           "Raises what the collective failed with, if it did.");
 
   py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
@@ -99,11 +102,13 @@ void bind_executor(py::module_& m) {
           },
           "data"_a, "call"_a, "timeout_s"_a, "Drives the transport from this thread until done.")
       .def("wait", &wait, "ticket"_a)
-      .def("next_done", &Engine::next_done, "timeout_s"_a,
-           py::call_guard<py::gil_scoped_release>())
+      .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
-      .def("check", [](const Engine& engine) { if (const auto f = engine.failure()) raise(*f); })
+      .def("check",
+           [](const Engine& engine) {
+             if (const auto f = engine.failure()) raise(*f);
+           })
       .def_property_readonly("scratch_peak_bytes", [](Engine& engine) {
         py::gil_scoped_release release;
         return engine.scratch_peak_bytes();

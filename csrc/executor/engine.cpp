@@ -16,8 +16,8 @@ namespace {
 
 constexpr double idle_before_posting_all_s = 1e-3;
 constexpr double parked_s = 2e-3;  // how soon the engine's thread returns after a caller drove
-constexpr double longest_rest_s = 0.02;  // while something is pending: deadlines, pulses
-constexpr double linger_s = 0.02;        // for an abort to leave before connections are cut
+constexpr double longest_rest_s = 0.02;   // while something is pending: deadlines, pulses
+constexpr double linger_s = 0.02;         // for an abort to leave before connections are cut
 constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of another
 constexpr std::size_t kept_programs = 256;
 
@@ -77,8 +77,8 @@ void Engine::start(double timeout_s) {
     if (now_s() > deadline_s) {
       const auto missing = std::find(greeted_.begin(), greeted_.end(), 0) - greeted_.begin();
       fail({Kind::timeout, static_cast<int>(missing),
-            concat("rank ", rank_, ": rank ", missing, " did not connect over ",
-                   transport_->name(), " within ", timeout_s, " s")},
+            concat("rank ", rank_, ": rank ", missing, " did not connect over ", transport_->name(),
+                   " within ", timeout_s, " s")},
            true);
     } else if (!turn()) {
       rest(longest_rest_s, driving);
@@ -312,8 +312,10 @@ void Engine::handle(const Events& events) {
     if (failure()) return;
   }
   for (const Token token : events.finished) {
-    const auto ahead = static_cast<std::int32_t>(seq_of(token) - static_cast<std::uint32_t>(called_));
-    const std::uint64_t seq = called_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
+    const auto ahead =
+        static_cast<std::int32_t>(seq_of(token) - static_cast<std::uint32_t>(called_));
+    const std::uint64_t seq =
+        called_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
     const auto found = pending_.find(seq);
     if (found == pending_.end()) continue;
     found->second.operation->finished(step_of(token));
@@ -372,8 +374,8 @@ void Engine::handle(int from, const Bye& bye) {
 
 void Engine::fail_left(int rank, std::uint64_t called, std::uint64_t seq) {
   fail({Kind::lost, rank,
-        concat("rank ", rank, " closed its communicator after ", called,
-               " collectives; rank ", rank_, " called number ", seq + 1)},
+        concat("rank ", rank, " closed its communicator after ", called, " collectives; rank ",
+               rank_, " called number ", seq + 1)},
        true);
 }
 
@@ -391,8 +393,8 @@ void Engine::lost(const Events::Lost& loss) {
 
 void Engine::mismatch(std::uint64_t seq, int a, const Call& call_a, int b, const Call& call_b) {
   fail({Kind::mismatch, a,
-        concat("collective ", seq, " differs between ranks: rank ", a, " called ",
-               describe(call_a), "; rank ", b, " called ", describe(call_b))},
+        concat("collective ", seq, " differs between ranks: rank ", a, " called ", describe(call_a),
+               "; rank ", b, " called ", describe(call_b))},
        true);
 }
 
@@ -482,9 +484,7 @@ void Engine::progress_for(double seconds) {
   }
 }
 
-void Engine::tell(int peer, const Message& message) {
-  transport_->control(peer, encode(message));
-}
+void Engine::tell(int peer, const Message& message) { transport_->control(peer, encode(message)); }
 
 void Engine::tell_all(const Message& message) {
   const std::string bytes = encode(message);

@@ -33,8 +33,8 @@
 namespace patallreduce {
 
 struct EngineOptions {
-  double spin_s = 20e-6;                      // idle spinning before sleeping
-  std::size_t scratch_bytes = 512ull << 20;   // admitted operations together, but for one
+  double spin_s = 20e-6;                     // idle spinning before sleeping
+  std::size_t scratch_bytes = 512ull << 20;  // admitted operations together, but for one
   StepsSource steps_source;
 };
 
@@ -89,7 +89,7 @@ class Engine {
 
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake);
   void thread_main();
-  bool turn();   // one round of everything; false: nothing happened
+  bool turn();  // one round of everything; false: nothing happened
   void rest(double at_most_s, std::unique_lock<std::mutex>& driving);
 
   bool take_submissions();
@@ -135,7 +135,7 @@ class Engine {
   bool all_posted_ = false;  // in this idle stretch
   bool closed_ = false;
 
-  std::mutex programs_mutex_;  // guards this
+  std::mutex programs_mutex_;                                                   // guards this
   std::list<std::pair<ScheduleKey, std::shared_ptr<const Program>>> programs_;  // newest first
 
   mutable std::mutex inbox_mutex_;  // guards these

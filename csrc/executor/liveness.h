@@ -21,7 +21,10 @@ class Liveness {
 
   // Whether to ask everybody now; `interval_s` as of the shortest pending deadline.
   bool due(double now_s, double interval_s);
-  void nothing_pending() { asked_s_ = 0; first_asked_s_ = 0; }
+  void nothing_pending() {
+    asked_s_ = 0;
+    first_asked_s_ = 0;
+  }
 
   struct Culprit {
     std::vector<int> ranks;

@@ -22,9 +22,9 @@ std::vector<std::size_t> partition(std::uint64_t count, std::size_t size, int se
   const std::uint64_t grain = segment_alignment / size;
   std::vector<std::size_t> offsets(segments + 1);
   for (int s = 0; s <= segments; ++s) {
-    std::uint64_t element = static_cast<std::uint64_t>(
-        static_cast<unsigned __int128>(count) * static_cast<unsigned>(s) /
-        static_cast<unsigned>(segments));
+    std::uint64_t element =
+        static_cast<std::uint64_t>(static_cast<unsigned __int128>(count) *
+                                   static_cast<unsigned>(s) / static_cast<unsigned>(segments));
     // Cache-line boundaries once a segment is long enough not to care.
     if (s < segments && count / static_cast<unsigned>(segments) >= 16 * grain)
       element -= element % grain;

@@ -82,8 +82,8 @@ class Operation {
   Transport& transport_;
   Scratch& scratch_;
   std::uint64_t signature_;
-  double scale_;            // of the caller's values: 1/ranks for avg of floats
-  std::int64_t divisor_;    // of the result: ranks for avg of integers
+  double scale_;          // of the caller's values: 1/ranks for avg of floats
+  std::int64_t divisor_;  // of the result: ranks for avg of integers
 
   std::byte* data_ = nullptr;  // null for an empty message, too
   bool arrived_ = false;

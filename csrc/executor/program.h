@@ -27,11 +27,11 @@ struct Program {
   int segments;
   Order order;
   // Per step.
-  std::vector<char> sent_later;  // a later step sends one of its segments
-  std::vector<char> last_write;  // it is the last to write its segments: it makes the result
-  std::vector<char> needed;      // the result waits for it
-  std::vector<int> touches;      // per segment: how many steps touch it
-  std::vector<int> send_peers;   // ranks this one sends to
+  std::vector<char> sent_later;        // a later step sends one of its segments
+  std::vector<char> last_write;        // it is the last to write its segments: it makes the result
+  std::vector<char> needed;            // the result waits for it
+  std::vector<int> touches;            // per segment: how many steps touch it
+  std::vector<int> send_peers;         // ranks this one sends to
   std::vector<std::int32_t> recvs;     // the steps that receive, in program order
   std::vector<std::int32_t> starters;  // the steps that wait for none
   int needed_count = 0;

@@ -57,10 +57,9 @@ void LoopbackHub::lose(int rank) {
     if (at != rank) lose(at, rank, "lost by the test");
 }
 
-Loopback::Loopback(std::shared_ptr<LoopbackHub> hub, int rank)
-    : hub_(std::move(hub)), rank_(rank) {
-  PATR_CHECK(rank >= 0 && rank < hub_->ranks(), TransportError,
-             "loopback: expected a rank in 0..", hub_->ranks() - 1, ", got ", rank);
+Loopback::Loopback(std::shared_ptr<LoopbackHub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {
+  PATR_CHECK(rank >= 0 && rank < hub_->ranks(), TransportError, "loopback: expected a rank in 0..",
+             hub_->ranks() - 1, ", got ", rank);
 }
 
 Loopback::~Loopback() { abandon(); }

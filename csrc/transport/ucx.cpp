@@ -127,8 +127,8 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
   if (status == UCS_OK) status = ucx_.ucp_worker_get_efd(worker_, &worker_fd_);
   if (status == UCS_OK) {
     ucp_am_handler_param_t handler{};
-    handler.field_mask =
-        UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_ARG;
     handler.id = control_id;
     handler.cb = on_control;
     handler.arg = this;
@@ -270,8 +270,8 @@ void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, T
   request->has_token = true;
   request->token = token;
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = on_send;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
@@ -418,9 +418,8 @@ void Ucx::close(double timeout_s) {
 }
 
 std::string Ucx::describe(int peer) const {
-  return printed([&](std::FILE* stream) {
-    ucx_.ucp_ep_print_info(peers_[peer]->endpoint, stream);
-  });
+  return printed(
+      [&](std::FILE* stream) { ucx_.ucp_ep_print_info(peers_[peer]->endpoint, stream); });
 }
 
 std::vector<std::string> ucx_memory_types(const UcxLibrary& library) {
@@ -430,10 +429,10 @@ std::vector<std::string> ucx_memory_types(const UcxLibrary& library) {
   library.ucp_context_query(context, &attributes);
   library.ucp_cleanup(context);
   std::vector<std::string> names;
-  for (const auto& [type, name] : {std::pair{UCS_MEMORY_TYPE_HOST, "host"},
-                                   std::pair{UCS_MEMORY_TYPE_CUDA, "cuda"},
-                                   std::pair{UCS_MEMORY_TYPE_CUDA_MANAGED, "cuda-managed"},
-                                   std::pair{UCS_MEMORY_TYPE_ROCM, "rocm"}})
+  for (const auto& [type, name] :
+       {std::pair{UCS_MEMORY_TYPE_HOST, "host"}, std::pair{UCS_MEMORY_TYPE_CUDA, "cuda"},
+        std::pair{UCS_MEMORY_TYPE_CUDA_MANAGED, "cuda-managed"},
+        std::pair{UCS_MEMORY_TYPE_ROCM, "rocm"}})
     if (UCS_BIT(type) & attributes.memory_types) names.push_back(name);
   return names;
 }

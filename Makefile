@@ -1,0 +1,56 @@
+# make demo | test | test-all | lint | bench: each sets up what it needs in .venv.
+SHELL := /bin/bash
+PYTHON ?= python3
+# On machines without GPUs a CPU build saves gigabytes, e.g.
+#   make test TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h')
+TYPED := build/typed
+export PYTHONWARNINGS ?= default
+
+.PHONY: demo test test-all lint bench sanitize format clean
+
+# torch first and alone: whatever needs it later takes this one.
+.venv/torch:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet $(TORCH)
+	touch $@
+
+.venv/ready: .venv/torch pyproject.toml setup.py $(NATIVE)
+	PATALLREDUCE_WERROR=1 $(BIN)/pip install --quiet --editable '.[dev,viz,examples,lab]'
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/python -m examples.demo
+
+test: .venv/ready
+	$(BIN)/python -m pytest -q -m 'not slow'
+
+test-all: .venv/ready sanitize
+	$(BIN)/python -m pytest -q
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks.allreduce --network shm --out out/bench
+	$(BIN)/python -m benchmarks.allreduce --network 200mbit --out out/bench
+	$(BIN)/python -m benchmarks.reduction
+
+# mypy follows no package_dir mapping: show it the package as it installs.
+$(TYPED): .venv/ready
+	rm -rf $(TYPED) && mkdir -p $(TYPED)/patallreduce
+	ln -s $(CURDIR)/patallreduce/*.py* $(CURDIR)/patallreduce/py.typed $(CURDIR)/hooks $(TYPED)/patallreduce/
+
+lint: .venv/ready $(TYPED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=$(TYPED) $(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(NATIVE)
+
+clean:
+	rm -rf .venv build out *.egg-info patallreduce/*.so

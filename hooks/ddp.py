@@ -1,0 +1,244 @@
+"""The communication hook: DDP hands over a bucket, and gets a future of its average.
+
+The hook never waits. It checks the bucket, settles algorithm and segments (the same on every rank,
+from the bucket's size, the link and the hints), gives it to the engine and returns the future.
+Nothing is remembered between buckets but the settled calls, keyed by what could change them: after
+DDP rebuilds its buckets the old keys are simply never met again.
+
+No postponed annotations here: DDP compares the annotations of a hook with the classes themselves.
+"""
+
+import logging
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+
+from patallreduce import _core
+from patallreduce.communicator import Communicator
+from patallreduce.tensors import check_tensor
+
+_log = logging.getLogger("patallreduce")
+
+# One communicator per process group (and its settings) serves all the models on it.
+_shared: "weakref.WeakValueDictionary[tuple[Any, ...], Communicator]" = (
+    weakref.WeakValueDictionary()
+)
+_users: "weakref.WeakKeyDictionary[Communicator, int]" = weakref.WeakKeyDictionary()
+
+
+class State:
+    """What `allreduce_hook` works with, for one model; plain data apart from its communicator.
+
+    Making one is collective over the process group, as making a `Communicator` is.
+
+    Args:
+        process_group: The group that DDP was given; None for the default one.
+        algorithm: One of `algorithms()`, or "auto".
+        arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0; equal on
+            all ranks. They order slt and prr; a wrong hint costs time only.
+        segments: Segments per bucket; None: by rule.
+        transport: "auto" or "ucx".
+        timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+
+    It pickles without its communicator, and makes one on the default group when it is loaded, with
+    a warning, as torch's PowerSGDState does.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_released",
+        "algorithm",
+        "arrivals_s",
+        "communicator",
+        "segments",
+        "timeout_s",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        process_group: dist.ProcessGroup | None = None,
+        *,
+        algorithm: str = "auto",
+        arrivals_s: Sequence[float] | None = None,
+        segments: int | None = None,
+        transport: str = "auto",
+        timeout_s: float | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.arrivals_s = None if arrivals_s is None else [float(a) for a in arrivals_s]
+        self.segments = segments
+        self.transport = transport
+        self.timeout_s = timeout_s
+        self._calls: dict[tuple[Any, ...], _core.Call] = {}
+        self.communicator = _communicator(process_group, transport, timeout_s)
+        self._released = False
+        _users[self.communicator] = _users.get(self.communicator, 0) + 1
+        # A bad hint, name or segment count should not wait for the first backward.
+        self._check()
+
+    def _check(self) -> None:
+        probe = torch.empty(max(self.segments or 1, 1))
+        self.communicator.call_for(
+            probe, "avg", self.algorithm, segments=self.segments, arrivals_s=self.arrivals_s
+        )
+
+    def call_for(self, tensor: torch.Tensor, index: int) -> _core.Call:
+        """The call for a bucket; settled once per (index, elements, dtype)."""
+        key = (index, tensor.numel(), tensor.dtype)
+        call = self._calls.get(key)
+        if call is None:
+            segments = self.segments
+            if segments is not None:
+                segments = min(segments, max(tensor.numel(), 1))  # a bucket can be tiny
+            call = self._calls[key] = self.communicator.call_for(
+                tensor,
+                "avg",
+                self.algorithm,
+                segments=segments,
+                arrivals_s=self.arrivals_s,
+                label=index,
+            )
+        return call
+
+    def release(self) -> None:
+        """Give the communicator up; the last state on it closes it. Idempotent."""
+        if not self._released:
+            self._released = True
+            _users[self.communicator] -= 1
+            if _users[self.communicator] <= 0:
+                self.communicator.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: getattr(self, name)
+            for name in ("algorithm", "arrivals_s", "segments", "transport", "timeout_s")
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _log.warning(
+            "patallreduce: a State does not carry its process group; using the default group"
+        )
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Average a bucket over the ranks: for `ddp_model.register_comm_hook(state, allreduce_hook)`.
+
+    Divides by the size of the group as DDP's default does (multiplies by its inverse before
+    summing). Works inside torch's `fp16_compress_wrapper` and `bf16_compress_wrapper`.
+
+    Args:
+        state: A `State`.
+        bucket: (elements,) contiguous CPU gradients, as DDP flattens them.
+
+    Returns:
+        A future of the same tensor, averaged; or of the error, raised from `backward()`.
+
+    Raises:
+        TypeError: Sparse, complex or CUDA gradients, or a call by torch.compile's Python reducer.
+    """
+    if not isinstance(bucket, GradBucket):
+        raise TypeError(
+            f"expected a GradBucket, got {type(bucket).__name__}; set "
+            'torch._dynamo.config.optimize_ddp = "ddp_optimizer" (the "python_reducer" of '
+            "torch.compile calls hooks with single gradients)"
+        )
+    communicator = state.communicator
+    tensor = bucket.buffer()
+    check_tensor(tensor, communicator.rank)
+    communicator.check_usable()
+    return communicator.submit(tensor, state.call_for(tensor, bucket.index()))
+
+
+class Handle:
+    """What `register` returns: the state, what it measured, and the way to let go."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    @property
+    def communicator(self) -> Communicator:
+        """The communicator, shared by all models on the same process group."""
+        return self.state.communicator
+
+    def stats(self) -> list[dict[str, Any]]:
+        """As `Communicator.stats`."""
+        return self.communicator.stats()
+
+    def close(self) -> None:
+        """Let go: the model can make no synchronised backward pass afterwards. Idempotent.
+
+        The communicator closes with the last model on it.
+        """
+        self.state.release()
+
+
+def register(
+    ddp_model: DistributedDataParallel,
+    *,
+    algorithm: str = "auto",
+    transport: str = "auto",
+    arrivals_s: Sequence[float] | None = None,
+    segments: int | None = None,
+    reproducible: bool | None = None,
+    timeout_s: float | None = None,
+) -> Handle:
+    """Let patallreduce average the gradients of `ddp_model`.
+
+    Collective: every rank registers, before the first backward pass.
+
+    Args:
+        ddp_model: A DistributedDataParallel on CPU.
+        algorithm: One of `algorithms()`, or "auto".
+        transport: "auto" or "ucx".
+        arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0.
+        segments: Segments per bucket; None: by rule.
+        reproducible: Not available yet: anything but None or False raises ValueError.
+        timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+
+    Raises:
+        TypeError: not a DistributedDataParallel; parameters that are sparse, complex or on CUDA.
+        RuntimeError: it has a hook already.
+        ScheduleError, ValueError: a bad algorithm, hint or segment count.
+        TransportError, TransportTimeout: the ranks cannot reach each other.
+    """
+    if not isinstance(ddp_model, DistributedDataParallel):
+        raise TypeError(
+            f"expected a DistributedDataParallel, got {type(ddp_model).__name__}: "
+            "register(DistributedDataParallel(module))"
+        )
+    if reproducible:
+        raise ValueError("reproducible: this version has no reproducible all-reduce yet")
+    for name, parameter in ddp_model.module.named_parameters():
+        if parameter.requires_grad and (parameter.is_complex() or parameter.device.type != "cpu"):
+            raise TypeError(
+                f"parameter {name}: expected a real tensor on the CPU, got {parameter.dtype} "
+                f"on {parameter.device}"
+            )
+    state = State(
+        ddp_model.process_group,
+        algorithm=algorithm,
+        arrivals_s=arrivals_s,
+        segments=segments,
+        transport=transport,
+        timeout_s=timeout_s,
+    )
+    ddp_model.register_comm_hook(state, allreduce_hook)
+    return Handle(state)
+
+
+def _communicator(
+    process_group: dist.ProcessGroup | None, transport: str, timeout_s: float | None
+) -> Communicator:
+    key = (process_group or dist.group.WORLD, transport, timeout_s)
+    communicator = _shared.get(key)
+    if communicator is None or not communicator.usable:
+        communicator = Communicator(process_group, transport, timeout_s)
+        _shared[key] = communicator
+    return communicator

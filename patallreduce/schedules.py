@@ -1,0 +1,108 @@
+"""Make, list and prove schedules: who sends what to whom, in which order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import SupportsFloat
+
+from patallreduce import _core
+from patallreduce._core import Schedule, ScheduleError
+
+
+def schedule(
+    name: str,
+    ranks: int,
+    segments: int | None = None,
+    arrivals_s: Iterable[SupportsFloat] | None = None,
+    *,
+    collective: str = "all_reduce",
+    root: int = 0,
+    segment_time_s: float = 0.0,
+) -> Schedule:
+    """Generate the schedule of algorithm `name`.
+
+    Args:
+        name: One of :func:`algorithms`.
+        ranks: Number of ranks P, >= 1.
+        segments: Equal parts of the bucket that travel separately, >= 1. Default: P, as the
+            arrival-aware algorithms were published.
+        arrivals_s: (P,) seconds on one common clock, in rank order, finite and >= 0. Default:
+            all ranks arrive together. Equal arrivals are ordered by rank.
+        collective: What the algorithm has to be for: "all_reduce" or "reduce".
+        root: Rank that keeps the result of a reduce; all_reduce ignores it.
+        segment_time_s: `prr` only: tau, the seconds to transfer and reduce 1/P of the bucket,
+            whatever the number of segments. With 0 every pre-step fits that any earliness allows.
+
+    Returns:
+        The steps of every rank. :func:`verify` proves them.
+
+    Raises:
+        ScheduleError: A name is unknown (the message lists the known ones) or a value is out
+            of range (the message names the rank and the value).
+        TypeError: A number has the wrong type.
+
+    Source: each algorithm's own is in :func:`algorithms`.
+
+    """
+    known = algorithms(collective)
+    if name not in known:
+        raise ScheduleError(
+            f"unknown algorithm {name!r} for {collective}; known: {', '.join(known)}"
+        )
+    ranks = operator.index(ranks)
+    return _core.generate(
+        name,
+        ranks,
+        ranks if segments is None else operator.index(segments),
+        _seconds(arrivals_s),
+        operator.index(root),
+        segment_time_s,
+    )
+
+
+def verify(schedule: Schedule) -> None:
+    """Prove that `schedule` does its collective, whatever the data and the timing.
+
+    It cannot deadlock, the two ends of every message agree, every rank (the root of a reduce)
+    ends with every contribution exactly once, and all ranks with the same parenthesised sum per
+    segment, so that replicas cannot drift apart by rounding. ``a + b`` and ``b + a`` count as
+    the same sum; re-association does not.
+
+    Takes milliseconds up to some 100,000 steps.
+
+    Raises:
+        ScheduleError: The schedule is wrong; the message names the rank and the step.
+
+    """
+    _core.verify(schedule)
+
+
+def algorithms(collective: str = "all_reduce") -> dict[str, str]:
+    """Name the algorithms for `collective`, each with the publication it comes from.
+
+    Raises:
+        ScheduleError: There is no algorithm for `collective`.
+
+    """
+    found = {name: source for name, of, source, _ in _core.algorithms() if of == collective}
+    if not found:
+        known = sorted({of for _, of, _, _ in _core.algorithms()})
+        raise ScheduleError(
+            f"no algorithm for collective {collective!r}; known collectives: {', '.join(known)}"
+        )
+    return found
+
+
+def _seconds(arrivals_s: Iterable[SupportsFloat] | None) -> list[float]:
+    """Convert arrivals for the core, where an empty list means that all are equal."""
+    if arrivals_s is None:
+        return []
+    seconds = []
+    for rank, arrival_s in enumerate(arrivals_s):
+        if isinstance(arrival_s, str) or not hasattr(arrival_s, "__float__"):
+            raise TypeError(f"expected arrivals in seconds, got {arrival_s!r} for rank {rank}")
+        seconds.append(float(arrival_s))
+    if not seconds:
+        raise ScheduleError("expected one arrival per rank, got none; None means all equal")
+    return seconds

@@ -1,0 +1,82 @@
+"""What every algorithm promises, for any ranks, segments and arrivals."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import patallreduce as pat
+from patallreduce import _core
+
+RANKS = [*range(1, 10), 16]
+
+
+def adversarial(ranks):
+    """Arrivals that break naive sorting or counting: ties, all late, each rank late alone."""
+    yield None
+    yield [5.0] * ranks
+    yield [float(rank) for rank in range(ranks)]
+    yield [float(ranks - rank) for rank in range(ranks)]
+    yield [float(rank % 2) for rank in range(ranks)]
+    yield [0.0] + [1e9] * (ranks - 1)
+    for late in range(ranks):
+        yield [1000.0 if rank == late else 0.0 for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("name", pat.algorithms())
+def test_verified_for_adversarial_arrivals(name, ranks):
+    for segments in {1, 2, 3, max(1, ranks - 1), ranks, ranks + 1, 2 * ranks, 4 * ranks + 3, 128}:
+        for arrivals_s in adversarial(ranks):
+            for tau_s in (0.0, 0.5, 300.0):
+                pat.verify(pat.schedule(name, ranks, segments, arrivals_s, segment_time_s=tau_s))
+
+
+@st.composite
+def requests(draw):
+    ranks = draw(st.sampled_from(RANKS))
+    seconds = st.floats(0, 10) | st.integers(0, 3).map(float)  # the integers make ties
+    return {
+        "ranks": ranks,
+        "segments": draw(st.integers(1, 5 * ranks)),
+        "arrivals_s": draw(st.lists(seconds, min_size=ranks, max_size=ranks)),
+        "segment_time_s": draw(st.floats(0, 4)),
+    }
+
+
+@pytest.mark.parametrize("name", pat.algorithms())
+@given(request=requests())
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+def test_verified_for_random_arrivals(name, request):
+    schedule = pat.schedule(name, **request)
+    pat.verify(schedule)
+    for rank in range(request["ranks"]):
+        assert _core.generate_steps(name, rank, **request) == schedule.steps(rank)
+
+
+@pytest.mark.parametrize("name", pat.algorithms())
+def test_one_rank_has_nothing_to_do(name):
+    assert pat.schedule(name, 1, 5, [3.0]).steps(0) == []
+
+
+@pytest.mark.parametrize("name", pat.algorithms())
+def test_every_message_carries_one_segment(name):
+    """Transfers are pipelined by segment, so no step may span several."""
+    schedule = pat.schedule(name, 4, 19, [0.0, 2.0, 1.0, 0.0], segment_time_s=0.5)
+    steps = [step for rank in range(4) for step in schedule.steps(rank)]
+    assert {step.last - step.first for step in steps} == {1}
+
+
+@pytest.mark.parametrize(("name", "messages"), [("ring", 42), ("slt", 42), ("prr", 42)])
+def test_messages_in_all_are_twice_ranks_minus_one_per_segment(name, messages):
+    schedule = pat.schedule(name, 4, 7, [0.0, 9.0, 0.0, 0.0], segment_time_s=1)
+    sent = [step for rank in range(4) for step in schedule.steps(rank) if step.verb == "send"]
+    assert len(sent) == messages == 2 * (4 - 1) * 7
+
+
+def test_one_rank_of_a_thousand_is_generated_alone():
+    """The steps of a rank depend on the other ranks' arrivals, not on their steps."""
+    arrivals_s = [float(rank * 7919 % 1000) for rank in range(1000)]
+    for name in pat.algorithms():
+        steps = _core.generate_steps(name, 500, 1000, 64, arrivals_s, segment_time_s=1e-3)
+        assert {step.peer for step in steps} <= set(range(1000)) - {500}
+        assert 64 <= len(steps) <= 4 * 64

@@ -1,0 +1,71 @@
+"""Dependencies point one way: what each folder of the core may include, and what nothing may."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+CORE = Path(__file__).parents[1] / "csrc"
+
+# csrc/errors.h needs nothing and is open to all.
+MAY_INCLUDE = {
+    "monitor": set(),
+    "schedule": set(),
+    "algorithms": {"schedule"},
+    "simulator": {"schedule"},
+    "reduction": set(),
+    "transport": set(),
+    "executor": {"schedule", "reduction", "transport"},
+}
+FOLDERS = sorted(path.name for path in CORE.iterdir() if path.is_dir())
+SOURCES = sorted(path for path in CORE.rglob("*") if path.suffix in {".h", ".cpp"})
+
+
+def includes(source):
+    """Return (what, quoted) per #include; a folder of the core is only reached by quotes."""
+    found = re.findall(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', source.read_text(), re.MULTILINE)
+    return [(what, mark == '"') for mark, what in found]
+
+
+def test_the_sources_are_found():
+    assert {"schedule", "algorithms", "bindings"} <= set(FOLDERS)
+    assert len(SOURCES) > 10
+
+
+@pytest.mark.parametrize("folder", sorted(set(FOLDERS) - {"bindings"}))
+def test_a_folder_includes_only_what_lies_below_it(folder):
+    assert folder in MAY_INCLUDE, f"csrc/{folder} has no place in the layering yet"
+    allowed = MAY_INCLUDE[folder] | {folder}
+    wrong = [
+        f"{source.relative_to(CORE)} includes {what}"
+        for source in SOURCES
+        if source.relative_to(CORE).parts[0] == folder
+        for what, quoted in includes(source)
+        if quoted and what != "errors.h" and what.split("/")[0] not in allowed
+    ]
+    assert wrong == []
+
+
+def test_quoted_includes_are_paths_of_the_core():
+    """Written from csrc/ on, so that the rule above can see the folder."""
+    for source in SOURCES:
+        for what, quoted in includes(source):
+            assert not quoted or (CORE / what).is_file(), f"{source} includes {what}"
+
+
+def test_only_the_bindings_know_python_and_nothing_knows_torch():
+    for source in SOURCES:
+        folder = source.relative_to(CORE).parts[0]
+        for what, _ in includes(source):
+            top = what.split("/")[0]
+            assert top not in {"torch", "ATen", "c10"}, f"{source} includes {what}"
+            if top in {"pybind11", "Python.h", "numpy"}:
+                assert folder == "bindings", f"{source} includes {what}"
+
+
+def test_schedules_need_only_the_standard_library():
+    """Standard headers have no dot and no slash; <x.h> would be the system's."""
+    for source in SOURCES:
+        if source.relative_to(CORE).parts[0] in {"schedule", "algorithms"}:
+            system = [what for what, quoted in includes(source) if not quoted]
+            assert all(re.fullmatch(r"[a-z_]+", what) for what in system), source
