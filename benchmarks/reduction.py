@@ -25,7 +25,12 @@ import torch
 
 from patallreduce import _core
 
-OPS = {"sum": torch.add, "min": torch.minimum, "max": torch.maximum, "prod": torch.mul}
+OPS: dict[str, Callable[..., torch.Tensor]] = {
+    "sum": torch.add,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "prod": torch.mul,
+}
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"]
 # What the executor asks for: which arrays a form writes and how many bytes per byte it moves.
 FORMS = {"separate": 3, "in_place": 3, "also": 4, "scaled": 3}
@@ -42,7 +47,11 @@ def processor() -> str:
 
 
 def seconds(call: Callable[[], object], calls: int) -> float:
-    """Mean time of one of `calls` calls in a row."""
+    """Mean time of one of `calls` calls in a row.
+
+    An untimed call before them: each finds in the caches its own arrays, not its rival's.
+    """
+    call()
     start_s = time.perf_counter()
     for _ in range(calls):
         call()
