@@ -10,6 +10,7 @@ for any of them.
 The triad is a C++ loop of the core: a torch or numpy triad would bring a call overhead that
 counts at 64 KiB, and other vector code. All figures are medians; the ratio is the median of the
 ratios within one turn, because other processes use the same memory and come and go.
+Around the size of the last cache the ratio flatters the kernel, whose arrays torch shares.
 """
 
 from __future__ import annotations
