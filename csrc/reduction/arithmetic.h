@@ -48,12 +48,15 @@ struct Bfloat16 {
 
   PATR_INLINE static float widen(Stored value) { return as_float(std::uint32_t(value) << 16); }
 
-  PATR_INLINE static Stored narrow(float value) {
+  PATR_INLINE static Stored narrow(float value) { return Stored(rounded(value) >> 16); }
+
+  // The result is the upper half; the lower is what rounding left there.
+  PATR_INLINE static std::uint32_t rounded(float value) {
     const std::uint32_t bits = as_bits(value);
-    const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    // Rounding could carry a NaN into infinity or zero; torch writes this NaN too.
-    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-    return Stored(is_nan ? 0x7fc0 : rounded);
+    const std::uint32_t round_up = 0x7fff + ((bits >> 16) & 1);
+    // Rounding could carry a NaN into infinity or zero. Cutting cannot: a NaN that comes from
+    // widened operands has its mark in the upper half.
+    return bits + select(value == value, round_up, 0);
   }
 };
 

@@ -1,9 +1,8 @@
-// The loops for AVX-512: 64-byte vectors, which the compiler must be told to prefer.
+// The loops for AVX-512: 64-byte vectors.
 #if defined(__x86_64__)
 #include "reduction/f16c.h"
 
-#define TARGET \
-  __attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define TARGET __attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl")))
 
 namespace patallreduce {
 

@@ -18,6 +18,31 @@
 
 namespace patallreduce {
 
+// Two bfloat16 at a time, as the halves of a 32-bit word: each half is a float32 after a shift or
+// a mask, where single elements would have to be spread over two vectors and packed again.
+template <Op op>
+PATR_INLINE void combine_bfloat16_words(void* out, const void* received, const void* held,
+                                        std::size_t words) {
+  constexpr std::uint32_t upper = 0xffff0000;
+  // min and max return an operand: nothing to round.
+  constexpr bool exact = op == Op::min || op == Op::max;
+  char* const to = static_cast<char*>(out);
+  const char* const a = static_cast<const char*>(received);
+  const char* const b = static_cast<const char*>(held);
+  PATR_INDEPENDENT
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint32_t x, y;  // copied, because elements are aligned to two bytes only
+    std::memcpy(&x, a + 4 * i, 4);
+    std::memcpy(&y, b + 4 * i, 4);
+    const float first = apply<op>(as_float(x << 16), as_float(y << 16));
+    const float second = apply<op>(as_float(x & upper), as_float(y & upper));
+    const std::uint32_t first_bits = exact ? as_bits(first) : Bfloat16::rounded(first);
+    const std::uint32_t second_bits = exact ? as_bits(second) : Bfloat16::rounded(second);
+    const std::uint32_t word = first_bits >> 16 | (second_bits & upper);
+    std::memcpy(to + 4 * i, &word, 4);
+  }
+}
+
 template <Dtype dtype, Op op>
 PATR_INLINE void combine_loop(void* out, const void* received, const void* held,
                               std::size_t count) {
@@ -26,8 +51,13 @@ PATR_INLINE void combine_loop(void* out, const void* received, const void* held,
   Stored* const to = static_cast<Stored*>(out);
   const Stored* const a = static_cast<const Stored*>(received);
   const Stored* const b = static_cast<const Stored*>(held);
+  std::size_t first = 0;
+  if constexpr (dtype == Dtype::bfloat16) {
+    combine_bfloat16_words<op>(out, received, held, count / 2);
+    first = count / 2 * 2;
+  }
   PATR_INDEPENDENT
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = first; i < count; ++i)
     to[i] = Element::narrow(apply<op>(Element::widen(a[i]), Element::widen(b[i])));
 }
 

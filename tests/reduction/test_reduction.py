@@ -59,6 +59,11 @@ def special_pairs(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     return values.repeat_interleave(len(values)), values.repeat(len(values))
 
 
+def every_pattern(dtype: torch.dtype) -> torch.Tensor:
+    """Return all 65,536 values of a 16-bit dtype, NaNs included."""
+    return torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype)
+
+
 def bits(tensor: torch.Tensor) -> torch.Tensor:
     """View the elements as integers, all NaNs made equal: which one comes out is unspecified."""
     if not tensor.is_floating_point():
@@ -131,7 +136,7 @@ def test_held_wins_between_two_zeros(dtype, op):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_16_bit_pattern_survives_and_rounds_as_in_torch(dtype):
     """All 65,536 values: unchanged by min with themselves, rounded alike after a product."""
-    every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(DTYPES[dtype])
+    every = every_pattern(DTYPES[dtype])
 
     assert_same(combine(every, every, "min"), every)
     for factor in (1 / 3, 1.5, 257.0):
@@ -263,6 +268,9 @@ def all_results() -> dict[str, str]:
         special = special_pairs(dtype)
         received = torch.cat([random_elements(1003, dtype, seed=13), special[0]])
         held = torch.cat([random_elements(1003, dtype, seed=14), special[1]])
+        if dtype.itemsize == 2:
+            received = torch.cat([received, every_pattern(dtype)])
+            held = torch.cat([held, torch.full((2**16,), 1 / 3, dtype=dtype)])
         for op in OPS:
             for scale in (1.0, 0.3):
                 result = bits(combine(received, held, op, scale=scale))
