@@ -30,7 +30,7 @@ from .rivals import PATALLREDUCE, RIVALS
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1, "": 1}
 SHARED_MEMORY = "shm"
 # Where calls take microseconds many are timed together; each has a bucket of its own.
-SHARED_MEMORY_CALLS, CALLS_BYTES = 50, 16 << 20
+SHARED_MEMORY_CALLS, CALLS_BYTES = 50, 4 << 20
 
 
 def parse_bytes(text: str) -> int:
@@ -88,7 +88,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def environment() -> dict[str, Any]:
-    """What a figure depends on besides the case itself."""
+    """Collect what a figure depends on besides the case itself."""
     return {
         "commit": _commit(),
         "host": platform.node(),

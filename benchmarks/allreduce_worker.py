@@ -43,7 +43,7 @@ class Bench:
         self.spin_s = SPIN_S if self.ranks <= (os.cpu_count() or 1) else 0.0
 
     def values(self, elements: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """This rank's values and the sum over all: whole numbers that float32 adds exactly.
+        """Make one rank's values and the sum over all: whole numbers that float32 adds exactly.
 
         Every rank and index of a period has its own value, so a wrong or misplaced contribution
         shows. Below 2^24 for up to 88 ranks.
@@ -52,9 +52,7 @@ class Bench:
         expected = index * self.ranks + PATTERN * (self.ranks * (self.ranks - 1) // 2)
         return (index + PATTERN * self.rank).float(), expected.float()
 
-    def sample(
-        self, rival: Rival, buckets: list[torch.Tensor], arrivals_s: list[float]
-    ) -> Sample:
+    def sample(self, rival: Rival, buckets: list[torch.Tensor], arrivals_s: list[float]) -> Sample:
         """Time one call per bucket, all ranks starting at the times asked for."""
         start_s = self._agree_on_start() + arrivals_s[self.rank]
         time.sleep(max(0.0, start_s - self.spin_s - time.monotonic()))

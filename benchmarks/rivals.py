@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 import torch
@@ -48,11 +49,11 @@ class OpenMpi:
     name = "openmpi"
 
     def __init__(self, transport: str) -> None:
-        from mpi4py import MPI
-
+        # Importing it is MPI_Init; untyped, since it need not be installed.
+        mpi: Any = import_module("mpi4py.MPI")
         self.transport = transport
-        self._world = MPI.COMM_WORLD
-        self._in_place = MPI.IN_PLACE
+        self._world = mpi.COMM_WORLD
+        self._in_place = mpi.IN_PLACE
 
     def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
         """See `Rival`."""

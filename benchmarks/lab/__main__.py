@@ -54,9 +54,10 @@ def main() -> int:
     """Run the command; the exit code is that of the first rank that failed."""
     arguments = parse_arguments()
     end_on_sigterm()
-    with contextlib.suppress(KeyboardInterrupt), make_network(
-        arguments.ranks, arguments.rate
-    ) as network:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        make_network(arguments.ranks, arguments.rate) as network,
+    ):
         try:
             network.run(arguments.command, timeout_s=arguments.timeout_s, show=arguments.show)
             return 0

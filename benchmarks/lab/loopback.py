@@ -16,6 +16,7 @@ class Loopback:
     Args:
         ranks: number of ranks.
         shared_memory: let UCX use it; without it UCX takes TCP, as Gloo does anyway.
+
     """
 
     def __init__(self, ranks: int, *, shared_memory: bool = True) -> None:

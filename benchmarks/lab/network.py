@@ -6,17 +6,19 @@
 
 The token bucket (tc-tbf) stands for the wire, its queue for the memory of host and switch:
 
-- *burst*, the bytes that may pass at once, is what a transfer gets for nothing. It must hold one
-  whole packet, and the kernel hands over up to 64 KiB as one packet. So packets are limited to
-  16 KiB (gso_max_size), which keeps the emulation cheap on few cores and yet lets a message be
-  forwarded while it is still coming in, and the burst is two of them, or 1 ms of the rate if that
-  is more: a timer that comes late by less than that costs no bandwidth.
+- *burst*, the bytes that may pass at once, is what a transfer gets for nothing, so it should be
+  small. But it must hold one whole packet with all its headers, and the kernel hands over up to
+  64 KiB as one packet: if the burst is less, tbf cuts every packet into frames, the processor
+  becomes the limit, and eight ranks measure their scheduler (Gloo's ring then takes 500 to 600 ms
+  where the wire needs 306). So packets are limited to 16 KiB (gso_max_size), and the burst is two
+  of them, or 1 ms of the rate if that is more: a timer late by less than that costs no bandwidth.
 - *queue*, the bytes that may wait at a port before packets are dropped, is 1 MiB: what a small
   switch has for a port. Two ranks sending to one at full rate fill it and see loss, as they would.
 
 The rate counts Ethernet, IP and TCP headers, as on a wire: 1448 of 1514 bytes are payload.
-Congestion control is set to cubic, the kernel's own default, so that figures do not depend on how
-the machine is configured otherwise.
+Congestion control is reno: the one that every kernel has and lets every namespace choose, so
+figures do not depend on how the machine is configured otherwise. At latencies of microseconds
+cubic behaves like it.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Network:
 
     Raises:
         NamespaceError: namespaces cannot be made here; `available()` says why.
+
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class Network:
             raise
 
     def _build(self, congestion_control: str | None) -> None:
-        from pyroute2 import IPRoute
+        from pyroute2 import IPRoute  # type: ignore[import-untyped]
 
         self._switch = make_namespace()
         with entered(self._switch), IPRoute() as switch:
@@ -143,7 +146,7 @@ def address(rank: int) -> str:
 
 
 def rank_environment(rank: int, ranks: int) -> dict[str, str]:
-    """The environment torchrun would give a rank on a host of its own.
+    """Give a rank the environment it would have from torchrun on a host of its own.
 
     UCX_TLS leaves out shared memory: the ranks are on one machine only by emulation.
     """
@@ -159,6 +162,8 @@ def rank_environment(rank: int, ranks: int) -> dict[str, str]:
         "UCX_TLS": "tcp,self",
         "UCX_NET_DEVICES": device_name(rank),
         "OMP_NUM_THREADS": "1",
+        # c10d warns that it cannot find a name for its peer; there is no resolver in here.
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
     }
 
 

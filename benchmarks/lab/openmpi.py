@@ -35,7 +35,7 @@ NAMESPACES = "LAB_NAMESPACES"  # descriptors in the launcher, by rank, separated
 
 
 def openmpi_missing() -> str:
-    """What is missing to run Open MPI; empty if nothing is."""
+    """Name what is missing to run Open MPI; empty if nothing is."""
     if shutil.which("mpirun") is None:
         return "mpirun (Debian: openmpi-bin)"
     if importlib.util.find_spec("mpi4py") is None:
@@ -61,6 +61,8 @@ def run_openmpi(
         **first.environment,
         "OMPI_ALLOW_RUN_AS_ROOT": "1",  # inside a user namespace everyone is root
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        # The shared-memory store of Debian's PMIx 4 prints an error at every start.
+        "PMIX_MCA_gds": "hash",
     }
     if isinstance(network, Loopback):
         mpirun += ["--oversubscribe", "--mca", "btl", "vader,self"]

@@ -27,6 +27,7 @@ class PointToPoint:
         sends: true on the rank that sends and has the times; it also listens.
         host: address of the sending rank, known to both (rank 0's is MASTER_ADDR).
         port: agreed by both.
+
     """
 
     def __init__(self, *, sends: bool, host: str, port: int) -> None:
