@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -110,7 +111,11 @@ def available() -> Availability:
             reasons.append(f"{how}: no unshare(1)")
             continue
         probe = subprocess.run(
-            [*prefix, sys.executable, "-c", PROBE], capture_output=True, text=True, check=False
+            [*prefix, sys.executable, "-c", PROBE],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if probe.returncode == 0:
             return Availability(how, "")
