@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 Record = dict[str, Any]
-CAPTION = (
-    "elapsed: from a rank's own arrival until it has the result; after: from the last arrival "
-    "until all have it; medians"
+LEGEND = (
+    "Medians. elapsed: from a rank's own arrival until it has the result. after: from the last\n"
+    "arrival until every rank has the result. busbw: what each link must carry, 2(P-1)/P of the\n"
+    "message, per time elapsed. M*beta: one point-to-point transfer of the message, same run."
 )
 
 
@@ -21,15 +22,20 @@ def print_tables(records: list[Record]) -> None:
     """Print one table per number of ranks, size and arrival pattern; a row per algorithm."""
     console = Console(width=100, highlight=False)
     for _, rows in groupby(records, key=lambda r: (r["ranks"], r["bytes"], r["arrivals_s"])):
-        console.print(_table(list(rows)))
+        situation = list(rows)
+        console.print(f"\n{_title(situation[0])}")
+        console.print(_table(situation))
+    console.print(LEGEND)
+
+
+def _title(first: Record) -> str:
+    title = f"{_ranks(first)}, {_size(first['bytes'])}, {_late(first)}"
+    return title + (f"; M*beta {_time(first['Mbeta_s'])}" if first["Mbeta_s"] else "")
 
 
 def _table(rows: list[Record]) -> Table:
     first = rows[0]
-    title = f"{first['ranks']} ranks, {_size(first['bytes'])}, {first['network']}, {_late(first)}"
-    if first["Mbeta_s"]:
-        title += f"; one point-to-point transfer (M*beta) {_time(first['Mbeta_s'])}"
-    table = Table(title=title, caption=CAPTION, title_justify="left", caption_justify="left")
+    table = Table()
     table.add_column("algorithm")
     table.add_column("transport")
     for heading, _ in _columns(first):
@@ -65,20 +71,25 @@ def draw(records: list[Record], path: Path) -> None:
     several_sizes = len({record["bytes"] for record in records}) > 1
     situations = sorted({_situation(record, several_sizes) for record in records})
     figure, rows = pyplot.subplots(
-        len(situations), 1, figsize=(8, 4 * len(situations)), squeeze=False, layout="constrained"
+        len(situations), 1, figsize=(9, 4 * len(situations)), squeeze=False, layout="constrained"
     )
     for axes, situation in zip(rows[:, 0], situations, strict=True):
         inside = [r for r in records if _situation(r, several_sizes) == situation]
         axes.set_title(situation)
         (_draw_lines if several_sizes else _draw_bars)(axes, inside)
-        axes.legend()
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))  # beside, never over the data
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 
 def _situation(record: Record, several_sizes: bool) -> str:
     what = _late(record) if several_sizes else _size(record["bytes"])
-    return f"{record['ranks']} ranks, {record['network']}, {what}"
+    return f"{_ranks(record)}, {what}"
+
+
+def _ranks(record: Record) -> str:
+    shared = "sharing one machine" if record["network"] == "shm" else f"on {record['network']}"
+    return f"{record['ranks']} ranks {shared}"
 
 
 def _algorithms(records: list[Record]) -> list[str]:

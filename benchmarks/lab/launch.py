@@ -2,8 +2,10 @@
 
 A rank runs in a session of its own, so it can be killed with all it started. Should the launcher
 itself be killed, the kernel kills the ranks (PR_SET_PDEATHSIG); what they had started must then
-notice that its parent is gone, as the workers of torch and Open MPI do. The first rank to fail ends the
-others: their peer is gone, and most would only wait for it until their own deadline.
+notice that its parent is gone, as the workers of torch and Open MPI do.
+
+The first rank to fail ends the others: their peer is gone, and most would only wait for it until
+their own deadline.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def namespaces_in_use() -> set[str]:
 
 @pytest.fixture
 def network_lab() -> Iterator[Lab]:
-    """A lab with namespaces; afterwards nothing it started is alive, no device is left."""
+    """Yield a lab with namespaces; afterwards nothing is alive and no device is left."""
     from benchmarks.lab import available
 
     if not available():
@@ -99,7 +99,7 @@ def network_lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def plain_lab() -> Iterator[Lab]:
-    """A lab without namespaces; afterwards nothing it started is alive."""
+    """Yield a lab without namespaces; afterwards nothing it started is alive."""
     lab = Lab("none")
     yield lab
     assert lab.left_behind() == []

@@ -37,7 +37,7 @@ def test_records_table_and_picture(tmp_path):
     # Rank 0 waits for rank 1, whose own call is short.
     assert late["average_elapsed_s"] > 0.05 > late["late_elapsed_s"]
     assert (tmp_path / "allreduce.png").read_bytes().startswith(b"\x89PNG")
-    assert "2 ranks, 64 KiB, shm, rank 1 0.2 s late" in run.stdout
+    assert "2 ranks sharing one machine, 64 KiB, rank 1 0.2 s late" in run.stdout
 
 
 class _Named:
