@@ -131,7 +131,7 @@ def _start(program: RankProgram) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        # Safe beside other threads: two system calls, no lock, no import.
+        # Safe beside other threads: a few system calls, no lock, no import.
         preexec_fn=before_exec,  # noqa: PLW1509
     )
 

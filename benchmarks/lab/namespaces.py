@@ -24,20 +24,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-CLONE_NEWNET = 0x40000000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
+CLONE_NEWNS = 0x00020000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
+CLONE_NEWNET = 0x40000000
+MS_REC, MS_SLAVE = 1 << 14, 1 << 19  # linux/mount.h
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 USER_NAMESPACE = ["unshare", "--user", "--map-root-user", "--net"]
 # Makes and configures one link, so that a kernel without veth or tbf is noticed here too.
 PROBE = "from benchmarks.lab.network import Network; Network(ranks=1, rate_bit_s=1e6).close()"
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
 
 
 class NamespaceError(RuntimeError):
     """The kernel refused to make or enter a network namespace."""
 
 
-def _system_call(name: str, *arguments: int) -> None:
+def _system_call(name: str, *arguments: int | bytes | None) -> None:
     if getattr(_libc, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise NamespaceError(f"{name}: {os.strerror(code)}")
@@ -76,8 +79,15 @@ def _current_namespace() -> int:
 
 
 def enter_for_good(namespace: int) -> None:
-    """Move the calling thread into the namespace of that descriptor."""
+    """Move the calling process, of one thread, into the namespace of that descriptor.
+
+    It also gets a /sys of its own that shows the namespace's devices: UCX looks for them in
+    /sys/class/net, and that shows the namespace in which it was mounted.
+    """
     _system_call("setns", namespace, CLONE_NEWNET)
+    _system_call("unshare", CLONE_NEWNS)
+    _system_call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)  # ours stays ours
+    _system_call("mount", b"sysfs", b"/sys", b"sysfs", 0, None)
 
 
 def die_with_parent(parent: int) -> None:
