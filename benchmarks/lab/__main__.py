@@ -1,0 +1,75 @@
+"""python -m benchmarks.lab --ranks 8 --rate 200mbit -- COMMAND: run a command once per rank."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+
+from .launch import RankFailedError, RankTimeoutError
+from .loopback import Loopback
+from .namespaces import available, enter_user_namespace
+from .network import Network, parse_rate
+
+TIMEOUT_EXIT_CODE = 124  # as timeout(1) has it
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line; everything after -- is the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.lab",
+        description="Run one command per rank, each in a network namespace of its own.",
+    )
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument(
+        "--rate",
+        default="200mbit",
+        help="rate of each rank's port and direction, e.g. 200mbit; a comma-separated list gives "
+        "one per rank; 'none': no namespaces, the ranks share this host",
+    )
+    parser.add_argument("--timeout-s", type=float, default=600.0)
+    parser.add_argument("--show", choices=["all", "rank0", "none"], default="all")
+    parser.add_argument("command", nargs="+", help="after --")
+    return parser.parse_args()
+
+
+def make_network(ranks: int, rate: str) -> Network | Loopback:
+    """Make the network that `--rate` describes, entering a user namespace if that is needed."""
+    if rate == "none":
+        return Loopback(ranks)
+    rates_bit_s = [parse_rate(part) for part in rate.split(",")]
+    if not available():
+        raise SystemExit(f"no emulated network here: {available().reason}")
+    enter_user_namespace()
+    return Network(ranks, rates_bit_s * ranks if len(rates_bit_s) == 1 else rates_bit_s)
+
+
+def end_on_sigterm() -> None:
+    """Leave through Python's own clean-up when asked to end, as on Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def main() -> int:
+    """Run the command; the exit code is that of the first rank that failed."""
+    arguments = parse_arguments()
+    end_on_sigterm()
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        make_network(arguments.ranks, arguments.rate) as network,
+    ):
+        try:
+            network.run(arguments.command, timeout_s=arguments.timeout_s, show=arguments.show)
+            return 0
+        except RankFailedError as error:
+            print(error if arguments.show == "none" else str(error).splitlines()[0])
+            code = error.failed.exit_code
+            return code if code > 0 else 128 - code
+        except RankTimeoutError as error:
+            print(error)
+            return TIMEOUT_EXIT_CODE
+    return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

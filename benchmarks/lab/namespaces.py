@@ -1,0 +1,144 @@
+"""Unnamed network namespaces: made, entered, and gone with the process that holds them.
+
+A namespace here is nothing but an open file descriptor. No name is ever put into /run/netns, so
+when the holder ends, by SIGKILL too, the kernel closes the descriptor and takes the namespace
+with its links and addresses away. There is nothing to clean up and nothing to leave behind.
+
+Making one needs CAP_SYS_ADMIN. Root has it; an ordinary user has it inside a user namespace of
+their own, which a process enters by running itself again under unshare(1): a user namespace can
+only be entered while there is a single thread, so doing it in place would depend on what has been
+imported before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+CLONE_NEWNS = 0x00020000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
+CLONE_NEWNET = 0x40000000
+MS_REC, MS_SLAVE = 1 << 14, 1 << 19  # linux/mount.h
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+USER_NAMESPACE = ["unshare", "--user", "--map-root-user", "--net"]
+# Makes and configures one link, so that a kernel without veth or tbf is noticed here too.
+PROBE = "from benchmarks.lab.network import Network; Network(ranks=1, rate_bit_s=1e6).close()"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+
+
+class NamespaceError(RuntimeError):
+    """The kernel refused to make or enter a network namespace."""
+
+
+def _system_call(name: str, *arguments: int | bytes | None) -> None:
+    if getattr(_libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise NamespaceError(f"{name}: {os.strerror(code)}")
+
+
+@contextmanager
+def entered(namespace: int) -> Iterator[None]:
+    """Move the calling thread into the namespace of that descriptor, and back afterwards.
+
+    What is made inside (sockets, child processes) stays in the namespace.
+    """
+    home = _current_namespace()
+    _system_call("setns", namespace, CLONE_NEWNET)
+    try:
+        yield
+    finally:
+        _system_call("setns", home, CLONE_NEWNET)
+        os.close(home)
+
+
+def make_namespace() -> int:
+    """Return the descriptor of a new, empty network namespace; close it to drop the namespace."""
+    home = _current_namespace()
+    try:
+        _system_call("unshare", CLONE_NEWNET)
+        try:
+            return _current_namespace()
+        finally:
+            _system_call("setns", home, CLONE_NEWNET)
+    finally:
+        os.close(home)
+
+
+def _current_namespace() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def enter_for_good(namespace: int) -> None:
+    """Move the calling process, of one thread, into the namespace of that descriptor.
+
+    It also gets a /sys of its own that shows the namespace's devices: UCX looks for them in
+    /sys/class/net, and that shows the namespace in which it was mounted.
+    """
+    _system_call("setns", namespace, CLONE_NEWNET)
+    _system_call("unshare", CLONE_NEWNS)
+    _system_call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)  # ours stays ours
+    _system_call("mount", b"sysfs", b"/sys", b"sysfs", 0, None)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel send SIGKILL to this process when the thread that started it ends.
+
+    Called between fork and exec. `parent` is the process that forked: if it is gone already, its
+    death can no longer be announced.
+    """
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether this process can make an emulated network; true or false as a condition."""
+
+    how: str  # "root", "user namespace" (call enter_user_namespace first), or "no"
+    reason: str  # why not; empty if it can
+
+    def __bool__(self) -> bool:
+        return self.how != "no"
+
+
+@lru_cache(maxsize=1)
+def available() -> Availability:
+    """Try to make a network of one rank in a process of its own, as root or as an ordinary user."""
+    reasons = []
+    for how, prefix in {"root": [], "user namespace": USER_NAMESPACE}.items():
+        if prefix and shutil.which(prefix[0]) is None:
+            reasons.append(f"{how}: no unshare(1)")
+            continue
+        probe = subprocess.run(
+            [*prefix, sys.executable, "-c", PROBE],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if probe.returncode == 0:
+            return Availability(how, "")
+        last_line = (probe.stderr.strip() or f"exit code {probe.returncode}").splitlines()[-1]
+        reasons.append(f"{how}: {last_line}")
+    return Availability("no", "; ".join(reasons))
+
+
+def enter_user_namespace() -> None:
+    """Run this program again inside a user namespace if only there it can make networks.
+
+    Returns at once where nothing is to be done; otherwise does not return. Call it first thing:
+    whatever the program did before it, it does twice.
+    """
+    if available().how == "user namespace":
+        os.execvp(USER_NAMESPACE[0], [*USER_NAMESPACE, sys.executable, *sys.orig_argv[1:]])

@@ -1,0 +1,188 @@
+"""An emulated network: every rank behind a full-duplex switch port of a set rate.
+
+    rank0 [tbf]----[tbf] port0 --+            One namespace per rank, one more for the bridge.
+    rank1 [tbf]----[tbf] port1 --+ bridge     The left filter limits what a rank sends, the
+    rank2 [tbf]----[tbf] port2 --+            right one what it receives.
+
+The token bucket (tc-tbf) stands for the wire, its queue for the memory of host and switch:
+
+- *burst*, the bytes that may pass at once, is what a transfer gets for nothing, so it should be
+  small. But it must hold one whole packet with all its headers, and the kernel hands over up to
+  64 KiB as one packet: if the burst is less, tbf cuts every packet into frames, the processor
+  becomes the limit, and eight ranks measure their scheduler (Gloo's ring then takes 500 to 600 ms
+  where the wire needs 306). So packets are limited to 16 KiB (gso_max_size), and the burst is two
+  of them, or 1 ms of the rate if that is more: a timer late by less than that costs no bandwidth.
+- *queue*, the bytes that may wait at a port before packets are dropped, is 1 MiB: what a small
+  switch has for a port. Two ranks sending to one at full rate fill it and see loss, as they would.
+
+The rate counts Ethernet, IP and TCP headers, as on a wire: 1448 of 1514 bytes are payload.
+Congestion control is reno: the one that every kernel has and lets every namespace choose, so
+figures do not depend on how the machine is configured otherwise. At latencies of microseconds
+cubic behaves like it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from .launch import RankProgram, RankResult, run_ranks
+from .namespaces import entered, make_namespace
+
+PACKET_BYTES = 16 * 1024
+QUEUE_BYTES = 1 << 20
+HEADER_BYTES = 256  # more than Ethernet, IP and TCP headers with options
+MASTER_PORT = 29500  # free: the namespace is new
+
+
+def parse_rate(text: str) -> float:
+    """Read "200mbit", "1gbit", "2.5gbit" or plain bits per second."""
+    for suffix, factor in {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "bit": 1.0, "": 1.0}.items():
+        if text.lower().endswith(suffix):
+            with contextlib.suppress(ValueError):
+                rate_bit_s = float(text[: len(text) - len(suffix)]) * factor
+                if rate_bit_s > 0:
+                    return rate_bit_s
+    raise ValueError(f"rate {text!r}: expected a positive number with kbit, mbit or gbit")
+
+
+class Network:
+    """Ranks behind switch ports; a context manager.
+
+    Args:
+        ranks: number of ranks, 1 to 4096.
+        rate_bit_s: rate of each rank's port in each direction; one for all or one per rank.
+        congestion_control: of TCP in the ranks' namespaces; None keeps the machine's.
+
+    Raises:
+        NamespaceError: namespaces cannot be made here; `available()` says why.
+
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        rate_bit_s: float | Sequence[float],
+        *,
+        congestion_control: str | None = "reno",
+    ) -> None:
+        rates_bit_s = [rate_bit_s] * ranks if isinstance(rate_bit_s, int | float) else rate_bit_s
+        if not 1 <= ranks <= 4096 or len(rates_bit_s) != ranks or min(rates_bit_s) <= 0:
+            raise ValueError(f"{ranks} ranks with rates {rate_bit_s}: one positive rate per rank")
+        self.ranks = ranks
+        self.rates_bit_s = list(rates_bit_s)
+        self.namespaces: list[int] = []
+        self._switch = -1
+        try:
+            self._build(congestion_control)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, congestion_control: str | None) -> None:
+        from pyroute2 import IPRoute  # type: ignore[import-untyped]
+
+        self._switch = make_namespace()
+        with entered(self._switch), IPRoute() as switch:
+            switch.link("add", ifname="bridge", kind="bridge")
+            (bridge,) = switch.link_lookup(ifname="bridge")
+            switch.link("set", index=bridge, state="up")
+            for rank, rate_bit_s in enumerate(self.rates_bit_s):
+                namespace = make_namespace()
+                self.namespaces.append(namespace)
+                port = f"port{rank}"
+                peer = {"ifname": device_name(rank), "net_ns_fd": namespace}
+                switch.link("add", ifname=port, kind="veth", peer=peer)
+                _set_up_device(switch, port, rate_bit_s, master=bridge)
+                with entered(namespace), IPRoute() as host:
+                    (loopback,) = host.link_lookup(ifname="lo")
+                    host.link("set", index=loopback, state="up")
+                    _set_up_device(host, device_name(rank), rate_bit_s, address=address(rank))
+                    if congestion_control:
+                        _set_congestion_control(congestion_control)
+
+    def programs(self, command: Sequence[str]) -> list[RankProgram]:
+        """One program per rank, each in the rank's namespace."""
+        return [
+            RankProgram(list(command), rank_environment(rank, self.ranks), namespace)
+            for rank, namespace in enumerate(self.namespaces)
+        ]
+
+    def run(self, command: Sequence[str], **options: Any) -> list[RankResult]:
+        """Run one command per rank and wait for all; the options are those of `run_ranks`."""
+        return run_ranks(self.programs(command), **options)
+
+    def close(self) -> None:
+        """Drop the namespaces, and with them everything in them; may be called again."""
+        for namespace in [*self.namespaces, self._switch]:
+            if namespace >= 0:
+                os.close(namespace)
+        self.namespaces, self._switch = [], -1
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def device_name(rank: int) -> str:
+    """Name of a rank's network device inside its namespace."""
+    return f"rank{rank}"
+
+
+def address(rank: int) -> str:
+    """IPv4 address of a rank, all in 10.77.0.0/16."""
+    host = rank + 1
+    return f"10.77.{host // 256}.{host % 256}"
+
+
+def rank_environment(rank: int, ranks: int) -> dict[str, str]:
+    """Give a rank the environment it would have from torchrun on a host of its own.
+
+    UCX_TLS leaves out shared memory: the ranks are on one machine only by emulation.
+    """
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": str(rank),
+        "MASTER_ADDR": address(0),
+        "MASTER_PORT": str(MASTER_PORT),
+        "GLOO_SOCKET_IFNAME": device_name(rank),
+        "UCX_TLS": "tcp,self",
+        "UCX_NET_DEVICES": device_name(rank),
+        "OMP_NUM_THREADS": "1",
+        # c10d warns that it cannot find a name for its peer; there is no resolver in here.
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
+    }
+
+
+def _set_up_device(
+    routes: Any, name: str, rate_bit_s: float, *, master: int = 0, address: str = ""
+) -> None:
+    (index,) = routes.link_lookup(ifname=name)
+    if master:
+        routes.link("set", index=index, master=master)
+    if address:
+        routes.addr("add", index=index, address=address, prefixlen=16)
+    routes.link("set", index=index, gso_max_size=PACKET_BYTES, state="up")
+    rate_bytes_s = int(rate_bit_s / 8)
+    burst_bytes = max(2 * (PACKET_BYTES + HEADER_BYTES), rate_bytes_s // 1000)
+    limit_bytes = max(QUEUE_BYTES, 2 * burst_bytes)
+    routes.tc("add", "tbf", index, rate=rate_bytes_s, burst=burst_bytes, limit=limit_bytes)
+
+
+def _set_congestion_control(name: str) -> None:
+    # /proc/sys/net shows the namespace of the thread that opens it.
+    with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as setting:
+        setting.write(name)

@@ -1,0 +1,103 @@
+"""The all-reduces that are measured side by side, behind one small interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+PATALLREDUCE = ("ring", "slt", "prr", "auto")
+RIVALS = ("gloo", "openmpi")
+
+
+class Rival(Protocol):
+    """An all-reduce over all ranks; every rank constructs the same rivals in the same order."""
+
+    name: str
+    transport: str
+
+    def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
+        """Sum the bucket over all ranks, in place; return when this rank's result is complete.
+
+        `arrivals_s` is when each rank is expected, in seconds; for those who can use it.
+        """
+
+    def close(self) -> None:
+        """Free what the rival holds; may be called again."""
+
+
+class Gloo:
+    """torch.distributed over its default group, as plain DDP uses it on CPUs."""
+
+    name = "gloo"
+    transport = "tcp"
+
+    def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
+        """See `Rival`."""
+        dist.all_reduce(bucket)
+
+    def close(self) -> None:
+        """Nothing: the process group belongs to the caller."""
+
+
+class OpenMpi:
+    """MPI_Allreduce of the MPI that started this process."""
+
+    name = "openmpi"
+
+    def __init__(self, transport: str) -> None:
+        # Importing it is MPI_Init; untyped, since it need not be installed.
+        mpi: Any = import_module("mpi4py.MPI")
+        self.transport = transport
+        self._world = mpi.COMM_WORLD
+        self._in_place = mpi.IN_PLACE
+
+    def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
+        """See `Rival`."""
+        self._world.Allreduce(self._in_place, bucket.numpy())
+
+    def close(self) -> None:
+        """Nothing: mpi4py finalizes at exit."""
+
+
+class Patallreduce:
+    """One algorithm of this library; the algorithms share a communicator."""
+
+    def __init__(self, communicator: Any, algorithm: str, transport: str) -> None:
+        self.name = algorithm
+        self.transport = transport
+        self._communicator = communicator
+        self._hinted = algorithm in ("slt", "prr")
+
+    def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
+        """See `Rival`."""
+        hints = {"arrivals_s": list(arrivals_s)} if self._hinted else {}
+        self._communicator.all_reduce(bucket, op="sum", algorithm=self.name, **hints)
+
+    def close(self) -> None:
+        """Close the shared communicator."""
+        self._communicator.close()
+
+
+def make_rivals(names: Sequence[str], *, shared_memory: bool) -> list[Rival]:
+    """Make the rivals of those names, in that order; the default process group must be up."""
+    link = "shm" if shared_memory else "tcp"
+    communicator: Any = None
+    rivals: list[Rival] = []
+    for name in names:
+        if name == "gloo":
+            rivals.append(Gloo())
+        elif name == "openmpi":
+            rivals.append(OpenMpi(link))
+        elif name in PATALLREDUCE:
+            if communicator is None:
+                import patallreduce as pat
+
+                communicator = pat.Communicator()
+            rivals.append(Patallreduce(communicator, name, f"ucx-{link}"))
+        else:
+            raise ValueError(f"algorithm {name!r}: expected one of {[*PATALLREDUCE, *RIVALS]}")
+    return rivals
