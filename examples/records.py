@@ -64,6 +64,7 @@ class Measures:
     average_elapsed_s: float
     after_s: float
     late_elapsed_s: float
+    late_computation_s: float  # the late rank's own work: no exact all-reduce makes it shorter
 
 
 class Recorder:
@@ -140,6 +141,10 @@ def measure(runs: Sequence[Run], *, late_rank: int) -> Measures:
             max(r.finish_s for r in ranks) - max(r.arrival_s for r in ranks) for ranks in steady
         ),
         late_elapsed_s=statistics.median(ranks[late_rank].elapsed_s for ranks in steady),
+        late_computation_s=statistics.median(
+            ranks[late_rank].end_s - ranks[late_rank].start_s - ranks[late_rank].elapsed_s
+            for ranks in steady
+        ),
     )
 
 
