@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from records import FIRST_STEADY_ITERATION, Measures, Run, Summary, measure, read_run, read_summary
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from timeline import draw
 
@@ -71,7 +73,9 @@ def main() -> None:
         for number, configuration in enumerate(in_turns):
             console.print(f"\n[bold]run {number + 1} of {len(in_turns)}: {configuration.name}[/]")
             train(network, configuration, folder_of(options, configuration, number // 2), options)
-        transfer_s = measure_transfer(network, 4 * 145_578)
+        transfer_s = measure_transfer(
+            network, read_summary(folder_of(options, plain, 0)).gradient_bytes
+        )
 
     outcomes = {c.name: outcome_of(options, c) for c in (plain, ours)}
     picture = options.out / "timeline.png"
@@ -81,7 +85,7 @@ def main() -> None:
         title=f"Rank {options.late_rank} computes {options.late_ms:g} ms longer in every step",
         late_rank=options.late_rank,
     )
-    report(console, options, network, outcomes, transfer_s)
+    report(console, options, outcomes, transfer_s)
     console.print(f"\nPicture of what each rank did, and when: [bold]{picture}[/]")
     console.print(f"When each rank did what, as JSON lines: {options.out}/*/rank*.jsonl")
 
@@ -107,10 +111,10 @@ def make_network(options: argparse.Namespace, console: Console) -> Network | Loo
         enter_user_namespace()  # starts the program again where that is needed
         console.print(
             f"Network: emulated. {options.ranks} ranks, each in a network namespace of its own "
-            f"({available().how}) behind a switch port of {options.rate}/s."
+            f"({available().how}), behind a switch port of {options.rate}/s."
         )
         return Network(options.ranks, parse_rate(options.rate))
-    why = "as asked for" if options.rate == "loopback" else f"because {available().reason}"
+    why = "as asked for" if options.rate == "loopback" else f"because {escape(available().reason)}"
     console.print(
         f"Network: this machine's loopback device, {why}.\n"
         "It is faster than any real network, so there is less to gain here than elsewhere."
@@ -164,38 +168,39 @@ def outcome_of(options: argparse.Namespace, configuration: Configuration) -> Out
 def report(
     console: Console,
     options: argparse.Namespace,
-    network: Network | Loopback,
     outcomes: dict[str, Outcome],
     transfer_s: float,
 ) -> None:
     """Print the table and what is needed to understand it."""
     plain, ours = outcomes.values()
-    message_bytes = plain.summary.gradient_bytes
-    where = f"{options.rate}/s ports" if isinstance(network, Network) else "loopback"
+    runs = "1 run" if options.rounds == 1 else f"{options.rounds} runs, in turns,"
     table = Table(
-        title=f"\n{options.ranks} ranks, rank {options.late_rank} late by {options.late_ms:g} ms "
-        f"in every step, {message_bytes / 1e3:.0f} KB of gradients, {where}",
-        caption=f"medians over {options.rounds} runs of {options.iterations} steps each, in turns, "
-        f"without the first {FIRST_STEADY_ITERATION} steps of a run",
+        title=f"\nRank {options.late_rank} of {options.ranks} late by {options.late_ms:g} ms in "
+        "every step",
+        caption=f"medians over {runs} of {options.iterations} steps each, the first "
+        f"{FIRST_STEADY_ITERATION} left out",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
     )
-    table.add_column("")
-    for heading in ["step time", "average elapsed", "after", "late rank's own"]:
-        table.add_column(f"{heading}\n[ms]", justify="right")
-    table.add_column("loss\n", justify="right")
-    table.add_column("test\naccuracy", justify="right")
+    table.add_column("", no_wrap=True)
+    for heading in ["step\ntime", "average\nelapsed", "\nafter", "late\nrank's own"]:
+        table.add_column(f"{heading}\nms", justify="right")
+    table.add_column("\nloss", justify="right")
+    table.add_column("test\naccuracy\n%", justify="right")
     for name, outcome in outcomes.items():
         table.add_row(name, *_cells(outcome))
     console.print(table, soft_wrap=False)
 
     gain = plain.measures.iteration_s / ours.measures.iteration_s
-    bound_s = ours.measures.late_computation_s
+    bound_ms = ours.measures.late_computation_s * 1e3
+    message_kb = plain.summary.gradient_bytes / 1e3
     console.print(
-        f"[bold]Step time, plain over patallreduce: {gain:.2f}[/] "
-        f"(above 1: patallreduce is faster). The late rank alone computes {bound_s * 1e3:.1f} ms "
-        f"per step, which no all-reduce can shorten.\n"
-        f"Sending the {message_bytes / 1e3:.0f} KB once from one rank to another takes "
-        f"{transfer_s * 1e3:.1f} ms here (M*beta, measured on the same network).\n"
-        f"Images: {plain.summary.images}.\n"
+        f"[bold]Step time, plain over patallreduce: {gain:.2f}[/] (above 1: patallreduce is "
+        "faster)\n"
+        f"The late rank alone computes {bound_ms:.1f} ms per step: no all-reduce makes it less.\n"
+        f"Each step all-reduces {message_kb:.0f} KB of gradients; sending them once from rank to "
+        f"rank\ntakes {transfer_s * 1e3:.1f} ms here (M*beta, measured on the same network).\n"
+        f"Images: {escape(plain.summary.images)}.\n"
     )
     for measure_name, explanation in EXPLANATIONS.items():
         console.print(f"[bold]{measure_name:>16}[/]  " + _indented(explanation.split("\n")))
@@ -205,7 +210,11 @@ def _cells(outcome: Outcome) -> list[str]:
     m = outcome.measures
     times_s = [m.iteration_s, m.average_elapsed_s, m.after_s, m.late_elapsed_s]
     summary = outcome.summary
-    return [*(f"{s * 1e3:.1f}" for s in times_s), f"{summary.loss:.3f}", f"{summary.accuracy:.1%}"]
+    return [
+        *(f"{s * 1e3:.1f}" for s in times_s),
+        f"{summary.loss:.3f}",
+        f"{100 * summary.accuracy:.1f}",
+    ]
 
 
 def _indented(lines: Sequence[str]) -> str:

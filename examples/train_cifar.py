@@ -31,6 +31,13 @@ from torch.optim import SGD, Optimizer
 LOSSES_AVERAGED = 20  # iterations; the loss of 8 images alone jumps about
 
 
+def at_least_one(text: str) -> int:
+    """Read a number of things of which there must be some."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} must be 1 or more")
+    return number
+
+
 def parse_options() -> argparse.Namespace:
     """Read the command line and refuse what cannot work."""
     parser = argparse.ArgumentParser(
@@ -40,9 +47,11 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--hook", choices=["none", "patallreduce"], default="none")
     parser.add_argument("--algorithm", default="auto", help="of the all-reduce (patallreduce)")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--epochs", type=int, default=3)
-    length.add_argument("--iterations", type=int, help="instead of --epochs")
-    parser.add_argument("--batch-size", type=int, default=8, help="images per rank and iteration")
+    length.add_argument("--epochs", type=at_least_one, default=3)
+    length.add_argument("--iterations", type=at_least_one, help="instead of --epochs")
+    parser.add_argument(
+        "--batch-size", type=at_least_one, default=8, help="images per rank and iteration"
+    )
     parser.add_argument("--learning-rate", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--late-rank", type=int, metavar="R", help="make rank R late")
@@ -56,8 +65,6 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--device", choices=["cpu"], default="cpu")
     options = parser.parse_args()
-    if min(options.epochs, options.batch_size) < 1 or (options.iterations or 1) < 1:
-        parser.error("--epochs, --iterations and --batch-size must be 1 or more")
     if not 0 <= options.late_ms < math.inf:
         parser.error(f"--late-ms {options.late_ms} must be 0 or more")
     if options.late_ms and options.late_rank is None:
