@@ -1,93 +1,78 @@
 """What does one late rank cost, with plain DDP over Gloo and with patallreduce?  `make demo`.
 
-Trains the same network with the same images twice over, in turns (A B A B), on an emulated network
-where namespaces can be made and on the loopback device elsewhere. Prints one table and draws one
+Trains the same network on the same images with either, in turns (A B A B): on an emulated network
+where namespaces can be made, on the loopback device elsewhere. Prints one table and draws one
 picture. Run it from the top of the repository.
 """
 
 import argparse
+import itertools
 import os
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from records import FIRST_STEADY_ITERATION, Measures, Run, Summary, measure, read_run, read_summary
-from rich import box
+from records import read_run, read_summary
+from report import Outcome, Scenario, comparison, introduction
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from timeline import draw
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks/ is not installed
 from benchmarks.lab import Loopback, Network, available, enter_user_namespace, parse_rate
 
 RUN_TIMEOUT_S = 300.0
-EXPLANATIONS = {
-    "step time": "one whole training step of the job, from the end of one step to the end of the "
-    "next.\nThe figure that matters: everything below is worth only what it does to this one.",
-    "average elapsed": "how long a rank's gradients are in the all-reduce, averaged over ranks.\n"
-    "Early ranks must wait for the late one's gradients, so the lateness is part of it.",
-    "after": "from when the last rank's gradients are ready to when the last rank has the sum.\n"
-    "What the all-reduce itself costs once nobody is missing any more.",
-    "late rank's own": "how long the late rank, which everybody waits for, is held up itself.\n"
-    "Near zero, it goes straight on to its next step, and the whole job with it.",
-    "loss, accuracy": "training loss (mean of the last 20 steps) and right answers on test images."
-    "\nAlike up to rounding: both add up the same gradients, only in another order.",
-}
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One of the two things compared: its name, its folder, and what it adds to the command."""
+    """One of the two things compared, where its records go and what it adds to the command."""
 
     name: str
-    folder: str
+    records: Path
     arguments: list[str]
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What all runs of a configuration gave; the summary is that of the last one."""
-
-    measures: Measures
-    summary: Summary
-    last_run: Run
+    def folder(self, a_round: int) -> Path:
+        """Return where the records of a round go."""
+        return self.records.with_name(f"{self.records.name}-{a_round + 1}")
 
 
 def main() -> None:
     """Run the demo."""
     options = parse_options()
-    console = Console(soft_wrap=True, highlight=False)
+    scenario = Scenario(
+        options.ranks, options.late_rank, options.late_ms, options.algorithm, options.iterations
+    )
+    console = Console(highlight=False)
     # Namespaces have no host names, of which c10d warns once per connection.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    plain = Configuration("plain DDP over Gloo", "plain", ["--hook", "none"])
+    plain = Configuration("plain DDP over Gloo", options.out / "plain", ["--hook", "none"])
     ours = Configuration(
         "DDP + patallreduce",
-        "patallreduce",
+        options.out / "patallreduce",
         ["--hook", "patallreduce", "--algorithm", options.algorithm],
     )
-    in_turns = [plain, ours] * options.rounds
     with make_network(options, console) as network:
-        for number, configuration in enumerate(in_turns):
-            console.print(f"\n[bold]run {number + 1} of {len(in_turns)}: {configuration.name}[/]")
-            train(network, configuration, folder_of(options, configuration, number // 2), options)
-        transfer_s = measure_transfer(
-            network, read_summary(folder_of(options, plain, 0)).gradient_bytes
-        )
+        console.print(introduction(scenario))
+        in_turns = list(itertools.product(range(options.rounds), [plain, ours]))
+        for number, (a_round, configuration) in enumerate(in_turns, start=1):
+            console.print(f"\n[bold]run {number} of {len(in_turns)}: {configuration.name}[/]")
+            train(network, configuration, configuration.folder(a_round), options)
+        message_bytes = read_summary(plain.folder(0)).gradient_bytes
+        transfer_s = measure_transfer(network, message_bytes)
 
-    outcomes = {c.name: outcome_of(options, c) for c in (plain, ours)}
+    before, after = outcome_of(plain, options.rounds), outcome_of(ours, options.rounds)
     picture = options.out / "timeline.png"
     draw(
-        {name: outcome.last_run for name, outcome in outcomes.items()},
+        {outcome.name: outcome.runs[-1] for outcome in (before, after)},
         picture,
         title=f"Rank {options.late_rank} computes {options.late_ms:g} ms longer in every step",
         late_rank=options.late_rank,
     )
-    report(console, options, outcomes, transfer_s)
+    console.print(comparison(scenario, before, after, transfer_s))
     console.print(f"\nPicture of what each rank did, and when: [bold]{picture}[/]")
-    console.print(f"When each rank did what, as JSON lines: {options.out}/*/rank*.jsonl")
+    console.print(f"The same as numbers, one JSON line per step: {options.out}/*/rank*.jsonl")
 
 
 def parse_options() -> argparse.Namespace:
@@ -102,7 +87,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2, help="runs of each configuration")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a cifar-10-batches-py folder")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not 0 <= options.late_rank < options.ranks or options.rounds < 1:
+        parser.error("--late-rank must be one of the ranks, --rounds 1 or more")
+    return options
 
 
 def make_network(options: argparse.Namespace, console: Console) -> Network | Loopback:
@@ -111,21 +99,15 @@ def make_network(options: argparse.Namespace, console: Console) -> Network | Loo
         enter_user_namespace()  # starts the program again where that is needed
         console.print(
             f"Network: emulated. {options.ranks} ranks, each in a network namespace of its own "
-            f"({available().how}), behind a switch port of {options.rate}/s."
+            f"({available().how}), behind a switch port of {options.rate}/s.\n"
         )
         return Network(options.ranks, parse_rate(options.rate))
     why = "as asked for" if options.rate == "loopback" else f"because {escape(available().reason)}"
     console.print(
         f"Network: this machine's loopback device, {why}.\n"
-        "It is faster than any real network, so there is less to gain here than elsewhere."
+        "It is faster than any real network, so there is less to gain here than elsewhere.\n"
     )
     return Loopback(options.ranks)
-
-
-def folder_of(options: argparse.Namespace, configuration: Configuration, number: int) -> Path:
-    """Return where a run of a configuration keeps its records."""
-    folder: Path = options.out / f"{configuration.folder}-{number + 1}"
-    return folder
 
 
 def train(
@@ -157,68 +139,11 @@ def measure_transfer(network: Network | Loopback, message_bytes: int) -> float:
     return float(median_ms[1]) / 1e3
 
 
-def outcome_of(options: argparse.Namespace, configuration: Configuration) -> Outcome:
-    """Read and measure all runs of a configuration."""
-    folders = [folder_of(options, configuration, number) for number in range(options.rounds)]
+def outcome_of(configuration: Configuration, rounds: int) -> Outcome:
+    """Read all runs of a configuration."""
+    folders = [configuration.folder(a_round) for a_round in range(rounds)]
     runs = [read_run(folder) for folder in folders]
-    measures = measure(runs, late_rank=options.late_rank)
-    return Outcome(measures, read_summary(folders[-1]), runs[-1])
-
-
-def report(
-    console: Console,
-    options: argparse.Namespace,
-    outcomes: dict[str, Outcome],
-    transfer_s: float,
-) -> None:
-    """Print the table and what is needed to understand it."""
-    plain, ours = outcomes.values()
-    runs = "1 run" if options.rounds == 1 else f"{options.rounds} runs, in turns,"
-    table = Table(
-        title=f"\nRank {options.late_rank} of {options.ranks} late by {options.late_ms:g} ms in "
-        "every step",
-        caption=f"medians over {runs} of {options.iterations} steps each, the first "
-        f"{FIRST_STEADY_ITERATION} left out",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("", no_wrap=True)
-    for heading in ["step\ntime", "average\nelapsed", "\nafter", "late\nrank's own"]:
-        table.add_column(f"{heading}\nms", justify="right")
-    table.add_column("\nloss", justify="right")
-    table.add_column("test\naccuracy\n%", justify="right")
-    for name, outcome in outcomes.items():
-        table.add_row(name, *_cells(outcome))
-    console.print(table, soft_wrap=False)
-
-    gain = plain.measures.iteration_s / ours.measures.iteration_s
-    bound_ms = ours.measures.late_computation_s * 1e3
-    message_kb = plain.summary.gradient_bytes / 1e3
-    console.print(
-        f"[bold]Step time, plain over patallreduce: {gain:.2f}[/] (above 1: patallreduce is "
-        "faster)\n"
-        f"The late rank alone computes {bound_ms:.1f} ms per step: no all-reduce makes it less.\n"
-        f"Each step all-reduces {message_kb:.0f} KB of gradients; sending them once from rank to "
-        f"rank\ntakes {transfer_s * 1e3:.1f} ms here (M*beta, measured on the same network).\n"
-        f"Images: {escape(plain.summary.images)}.\n"
-    )
-    for measure_name, explanation in EXPLANATIONS.items():
-        console.print(f"[bold]{measure_name:>16}[/]  " + _indented(explanation.split("\n")))
-
-
-def _cells(outcome: Outcome) -> list[str]:
-    m = outcome.measures
-    times_s = [m.iteration_s, m.average_elapsed_s, m.after_s, m.late_elapsed_s]
-    summary = outcome.summary
-    return [
-        *(f"{s * 1e3:.1f}" for s in times_s),
-        f"{summary.loss:.3f}",
-        f"{100 * summary.accuracy:.1f}",
-    ]
-
-
-def _indented(lines: Sequence[str]) -> str:
-    return ("\n" + " " * 18).join(lines)
+    return Outcome(configuration.name, runs, read_summary(folders[-1]))
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def main(options: argparse.Namespace) -> None:
             record = training.run_iteration(iteration, chosen)
             if recorder:
                 recorder.add(record)
-            progress.update(task, advance=1, description=f"loss {record.loss:.3f}")
+            progress.update(task, advance=1, description=f"rank 0's loss {record.loss:.3f}")
             done = iteration + 1
             if done % batches.per_epoch == 0 or done == iterations:
                 loss, accuracy = training.evaluate()
@@ -180,9 +180,10 @@ def main(options: argparse.Namespace) -> None:
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a bar that shows on rank 0 only: the console of the other ranks is quiet."""
+    """Return a bar that shows on rank 0 only, the other consoles being quiet, and in no log."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    return Progress(*columns, TimeRemainingColumn(), console=console)
+    hidden = not console.is_terminal
+    return Progress(*columns, TimeRemainingColumn(), console=console, disable=hidden)
 
 
 if __name__ == "__main__":
