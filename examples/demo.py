@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from records import read_run, read_summary
+from records import FIRST_STEADY_ITERATION, read_run, read_summary
 from report import Outcome, Scenario, comparison, introduction
 from rich.console import Console
 from rich.markup import escape
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks/ is n
 from benchmarks.lab import Loopback, Network, available, enter_user_namespace, parse_rate
 
 RUN_TIMEOUT_S = 300.0
+STEPS_DRAWN = 4
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def main() -> None:
         {outcome.name: outcome.runs[-1] for outcome in (before, after)},
         picture,
         title=f"Rank {options.late_rank} computes {options.late_ms:g} ms longer in every step",
+        iterations=STEPS_DRAWN,
         late_rank=options.late_rank,
     )
     console.print(comparison(scenario, before, after, transfer_s))
@@ -75,11 +77,20 @@ def main() -> None:
     console.print(f"The same as numbers, one JSON line per step: {options.out}/*/rank*.jsonl")
 
 
+def rate(text: str) -> str:
+    """Check a rate, and keep it as it was written for the output."""
+    if text != "loopback":
+        parse_rate(text)
+    return text
+
+
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rate", default="200mbit", help="of each rank's port, or 'loopback'")
+    parser.add_argument(
+        "--rate", type=rate, default="200mbit", help="of each rank's port, or 'loopback'"
+    )
     parser.add_argument("--late-rank", type=int, default=1, metavar="R")
     parser.add_argument("--late-ms", type=float, default=80.0, help="lateness in each step")
     parser.add_argument("--algorithm", default="auto", help="of patallreduce")
@@ -88,6 +99,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, metavar="DIR", help="a cifar-10-batches-py folder")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
     options = parser.parse_args()
+    shortest = FIRST_STEADY_ITERATION + STEPS_DRAWN
+    if options.iterations < shortest:
+        parser.error(f"--iterations must be {shortest} or more")
     if not 0 <= options.late_rank < options.ranks or options.rounds < 1:
         parser.error("--late-rank must be one of the ranks, --rounds 1 or more")
     return options
@@ -99,7 +113,7 @@ def make_network(options: argparse.Namespace, console: Console) -> Network | Loo
         enter_user_namespace()  # starts the program again where that is needed
         console.print(
             f"Network: emulated. {options.ranks} ranks, each in a network namespace of its own "
-            f"({available().how}), behind a switch port of {options.rate}/s.\n"
+            f"behind a switch port of {options.rate}/s.\n"
         )
         return Network(options.ranks, parse_rate(options.rate))
     why = "as asked for" if options.rate == "loopback" else f"because {escape(available().reason)}"
