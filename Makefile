@@ -23,7 +23,7 @@ export PYTHONWARNINGS ?= default
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/python -m examples.demo
+	$(BIN)/python examples/demo.py
 
 test: .venv/ready
 	$(BIN)/python -m pytest -q -m 'not slow'
