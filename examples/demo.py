@@ -94,7 +94,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--late-rank", type=int, default=1, metavar="R")
     parser.add_argument("--late-ms", type=float, default=80.0, help="lateness in each step")
     parser.add_argument("--algorithm", default="auto", help="of patallreduce")
-    parser.add_argument("--iterations", type=int, default=100, help="training steps per run")
+    parser.add_argument("--iterations", type=int, default=150, help="training steps per run")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each configuration")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a cifar-10-batches-py folder")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))

@@ -52,7 +52,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--batch-size", type=at_least_one, default=8, help="images per rank and iteration"
     )
-    parser.add_argument("--learning-rate", type=float, default=0.05)
+    parser.add_argument("--learning-rate", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--late-rank", type=int, metavar="R", help="make rank R late")
     parser.add_argument("--late-ms", type=float, default=0.0, help="by this in each iteration")
