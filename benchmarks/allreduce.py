@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .allreduce_report import draw, print_tables
-from .lab import Loopback, Network
+from .lab import Loopback, Network, RankFailedError, RankTimeoutError
 from .lab.__main__ import end_on_sigterm, make_network
 from .lab.openmpi import openmpi_missing, run_openmpi
 from .rivals import PATALLREDUCE, RIVALS
@@ -162,7 +162,10 @@ def main() -> None:
         if number == 0:
             results.write_text("", encoding="utf-8")
         with network:
-            measure(network, plan, arguments.timeout_s)
+            try:
+                measure(network, plan, arguments.timeout_s)
+            except (RankFailedError, RankTimeoutError) as error:
+                raise SystemExit(str(error)) from None
     lines = results.read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     print_tables(records)

@@ -108,3 +108,8 @@ def plain_lab() -> Iterator[Lab]:
 @pytest.fixture
 def in_use() -> Callable[[], set[str]]:
     return namespaces_in_use
+
+
+@pytest.fixture
+def lab_root() -> Path:
+    return ROOT
