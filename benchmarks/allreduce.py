@@ -16,13 +16,12 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from .allreduce_report import draw, print_tables
-from .lab import Loopback, Network
+from .lab import Loopback, Network, RankFailedError, RankTimeoutError
 from .lab.__main__ import end_on_sigterm, make_network
 from .lab.openmpi import openmpi_missing, run_openmpi
 from .rivals import PATALLREDUCE, RIVALS
@@ -37,8 +36,10 @@ def parse_bytes(text: str) -> int:
     """Read "4MiB", "64KiB" or plain bytes; a whole number of float32."""
     for suffix, factor in UNITS.items():
         number = text[: len(text) - len(suffix)]
-        if text.endswith(suffix) and number.isdigit() and int(number) * factor % 4 == 0:
-            return int(number) * factor
+        if text.endswith(suffix) and number.isdigit():
+            size_bytes = int(number) * factor
+            if size_bytes > 0 and size_bytes % 4 == 0:
+                return size_bytes
     raise argparse.ArgumentTypeError(f"{text!r}: expected e.g. 64KiB or 4MiB, a multiple of 4")
 
 
@@ -84,7 +85,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=7, help="rounds; medians are reported")
     parser.add_argument("--out", type=Path, default=Path("out/allreduce"), help="folder")
     parser.add_argument("--timeout-s", type=float, default=1800.0, help="for each number of ranks")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    for late in arguments.late:
+        if any(int(rank) not in range(min(arguments.ranks)) for rank in late):
+            parser.error(f"--late names a rank that {min(arguments.ranks)} ranks do not have")
+    if "openmpi" in arguments.algorithms and openmpi_missing():
+        parser.error(f"openmpi is not installed: {openmpi_missing()} is missing")
+    return arguments
 
 
 def environment() -> dict[str, Any]:
@@ -124,22 +131,17 @@ def _version(package: str) -> str | None:
 
 def measure(network: Network | Loopback, plan: dict[str, Any], timeout_s: float) -> None:
     """Run the plan's cases on the network; the records are appended to plan["results"]."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "plan.json")
-        path.write_text(json.dumps(plan), encoding="utf-8")
-        command = [sys.executable, "-m", "benchmarks.allreduce_worker", str(path)]
-        if "openmpi" in plan["algorithms"]:
-            run_openmpi(network, command, timeout_s=timeout_s, show="all")
-        else:
-            network.run(command, timeout_s=timeout_s, show="rank0")
+    command = [sys.executable, "-m", "benchmarks.allreduce_worker", json.dumps(plan)]
+    if "openmpi" in plan["algorithms"]:
+        run_openmpi(network, command, timeout_s=timeout_s, show="rank0")
+    else:
+        network.run(command, timeout_s=timeout_s, show="rank0")
 
 
 def main() -> None:
     """Measure every case, then print the table and draw the picture."""
     arguments = parse_arguments()
     end_on_sigterm()
-    if "openmpi" in arguments.algorithms and openmpi_missing():
-        raise SystemExit(f"openmpi: not installed: {openmpi_missing()}")
     shared_memory = arguments.network == SHARED_MEMORY
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = (arguments.out / "allreduce.jsonl").resolve()
@@ -162,7 +164,10 @@ def main() -> None:
         if number == 0:
             results.write_text("", encoding="utf-8")
         with network:
-            measure(network, plan, arguments.timeout_s)
+            try:
+                measure(network, plan, arguments.timeout_s)
+            except (RankFailedError, RankTimeoutError) as error:
+                raise SystemExit(str(error)) from None
     lines = results.read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     print_tables(records)

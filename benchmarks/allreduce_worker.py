@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -166,7 +165,7 @@ def records(
 
 def main() -> None:
     """Run this rank's part of the plan; rank 0, which also times M*beta, writes the results."""
-    plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    plan = json.loads(sys.argv[1])
     # Under mpirun ranks that share a host also share its environment.
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ["RANK"]))
     os.environ["RANK"] = str(rank)

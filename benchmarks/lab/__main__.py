@@ -62,7 +62,7 @@ def main() -> int:
             network.run(arguments.command, timeout_s=arguments.timeout_s, show=arguments.show)
             return 0
         except RankFailedError as error:
-            print(error if arguments.show == "none" else str(error).splitlines()[0])
+            print(error if arguments.show == "none" else str(error).split(";")[0])
             code = error.failed.exit_code
             return code if code > 0 else 128 - code
         except RankTimeoutError as error:

@@ -1,8 +1,8 @@
 """Run one program per rank, and make sure that none of them outlives the call.
 
 A rank runs in a session of its own, so it can be killed with all it started. Should the launcher
-itself be killed, the kernel kills the ranks (PR_SET_PDEATHSIG); what they had started must then
-notice that its parent is gone, as the workers of torch and Open MPI do.
+itself be killed, the kernel kills the ranks (PR_SET_PDEATHSIG), but not what they had started;
+where that would not notice, start the command under benchmarks.lab.supervise.
 
 The first rank to fail ends the others: their peer is gone, and most would only wait for it until
 their own deadline.
@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Literal
 
@@ -176,19 +176,25 @@ def _result(ours: _Running) -> RankResult:
 
 def _kill(processes: list[subprocess.Popen[bytes]]) -> None:
     """End every rank and whatever is left in its session: SIGTERM, a moment, SIGKILL."""
-    _signal_sessions(processes, signal.SIGTERM)
+    for process in processes:
+        # The group outlives its leader while any member lives, and then its id is not reused.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
     deadline_s = time.monotonic() + GRACE_S
     while time.monotonic() < deadline_s and any(p.poll() is None for p in processes):
         time.sleep(0.01)
-    _signal_sessions(processes, signal.SIGKILL)
+    kill_sessions({process.pid for process in processes})
     for process in processes:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
 
 
-def _signal_sessions(processes: list[subprocess.Popen[bytes]], number: signal.Signals) -> None:
-    for process in processes:
-        # The group outlives its leader while any member lives, and then its id is not reused.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+def kill_sessions(sessions: Container[int]) -> None:
+    """Send SIGKILL to every other process of those sessions, whichever group it has moved to."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            # Gone meanwhile, or (getsid) hidden from us and then not ours.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getsid(int(entry)) in sessions:
+                    os.kill(int(entry), signal.SIGKILL)

@@ -90,15 +90,15 @@ def enter_for_good(namespace: int) -> None:
     _system_call("mount", b"sysfs", b"/sys", b"sysfs", 0, None)
 
 
-def die_with_parent(parent: int) -> None:
-    """Have the kernel send SIGKILL to this process when the thread that started it ends.
+def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send that signal to this process when the thread that started it ends.
 
-    Called between fork and exec. `parent` is the process that forked: if it is gone already, its
-    death can no longer be announced.
+    `parent` is the process that forked: if it is gone already, its death can no longer be
+    announced. May be called between fork and exec; exec keeps the setting.
     """
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _libc.prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)
+        os._exit(128 + number)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ The token bucket (tc-tbf) stands for the wire, its queue for the memory of host 
   switch has for a port. Two ranks sending to one at full rate fill it and see loss, as they would.
 
 The rate counts Ethernet, IP and TCP headers, as on a wire: 1448 of 1514 bytes are payload.
+Two cores carry eight ranks at 500 Mbit/s (Gloo's ring within 5 % of what the wire needs); at
+1 Gbit/s the processor is the limit.
+
 Congestion control is reno: the one that every kernel has and lets every namespace choose, so
-figures do not depend on how the machine is configured otherwise. At latencies of microseconds
-cubic behaves like it.
+figures do not depend on how the machine is configured otherwise (bbr: Gloo's ring 3 % slower).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 mpirun runs in rank 0's namespace and reaches the other "hosts" through an agent in ssh's place
 (plm_rsh_agent): called as `agent HOST COMMAND`, it enters the namespace whose address that is.
+mpirun and the daemons are supervised: should the launcher be killed, the daemons would wait for
+ever, as rank 0's network vanishes with its processes and no connection is ever seen to close.
 So a program started this way can use MPI and, by the torchrun-style environment, torch as well.
 
     launcher -- mpirun (rank 0's namespace) --+-- rank 0
@@ -28,6 +30,7 @@ from .launch import RankProgram, RankResult, run_ranks
 from .loopback import Loopback
 from .namespaces import enter_for_good
 from .network import Network, address, rank_environment
+from .supervise import run_supervised
 
 SUBNET = "10.77.0.0/16"
 LAUNCHER = "LAB_LAUNCHER_PID"
@@ -53,6 +56,7 @@ def run_openmpi(
     """
     first = network.programs(command)[0]
     mpirun = [
+        *(sys.executable, "-m", "benchmarks.lab.supervise"),
         *("mpirun", "-np", str(network.ranks), "--bind-to", "none"),
         *("--mca", "mpi_yield_when_idle", "1"),
         *("--mca", "pml", "ob1", "--mca", "osc", "^ucx"),
@@ -73,8 +77,9 @@ def run_openmpi(
         hosts = Path(folder, "hosts")
         hosts.write_text("".join(f"{address(r)} slots=1\n" for r in range(network.ranks)))
         mpirun += [
+            *("--mca", "orte_tmpdir_base", folder),
             *("--hostfile", str(hosts), "--map-by", "node"),
-            *("--mca", "plm_rsh_agent", f"{sys.executable} -m {__name__}"),
+            *("--mca", "plm_rsh_agent", f"{sys.executable} -m benchmarks.lab.openmpi"),
             *("--mca", "plm_rsh_no_tree_spawn", "1", "--leave-session-attached"),
             *("--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", SUBNET),
             *("--mca", "oob_tcp_if_include", SUBNET),
@@ -91,7 +96,7 @@ def agent() -> None:
     descriptor = f"/proc/{os.environ[LAUNCHER]}/fd/{namespaces[rank]}"
     enter_for_good(os.open(descriptor, os.O_RDONLY))
     os.environ.update(rank_environment(rank, len(namespaces)))
-    os.execvp("sh", ["sh", "-c", " ".join(command)])
+    run_supervised(["sh", "-c", " ".join(command)])
 
 
 if __name__ == "__main__":

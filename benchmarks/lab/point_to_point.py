@@ -12,7 +12,6 @@ import argparse
 import os
 import socket
 import statistics
-import struct
 import time
 from types import TracebackType
 
@@ -61,12 +60,6 @@ class PointToPoint:
         self._socket.sendall(message)
         _receive(self._socket, len(ANSWER))
         return time.monotonic() - start_s
-
-    def congestion_window_packets(self) -> int:
-        """TCP's congestion window now (tcpi_snd_cwnd: the 19th 32-bit word after 8 bytes)."""
-        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-        packets: int = struct.unpack_from("I", info, 8 + 4 * 18)[0]
-        return packets
 
     def close(self) -> None:
         """Close the connection."""

@@ -7,7 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,12 +27,18 @@ class Lab:
     rate: str
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    @contextmanager
-    def start(self, ranks: int, program: str, *options: str) -> Iterator[subprocess.Popen[str]]:
-        """Start the lab; killed if it is still there at the end of the block."""
+    def start(
+        self, ranks: int, program: str, *options: str
+    ) -> AbstractContextManager[subprocess.Popen[str]]:
+        """Start the command line with a Python program to run per rank."""
         command = ["-m", "benchmarks.lab", "--ranks", str(ranks), "--rate", self.rate, *options]
+        return self.start_python(*command, "--", sys.executable, "-c", program)
+
+    @contextmanager
+    def start_python(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Start Python from the source tree; killed if still there at the end of the block."""
         launcher = subprocess.Popen(
-            [sys.executable, *command, "--", sys.executable, "-c", program],
+            [sys.executable, *arguments],
             cwd=ROOT,
             env={**os.environ, MARK: self.mark},
             stdout=subprocess.PIPE,
@@ -108,3 +114,8 @@ def plain_lab() -> Iterator[Lab]:
 @pytest.fixture
 def in_use() -> Callable[[], set[str]]:
     return namespaces_in_use
+
+
+@pytest.fixture
+def lab_root() -> Path:
+    return ROOT

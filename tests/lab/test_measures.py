@@ -40,7 +40,7 @@ def test_sizes_and_patterns_are_read():
     assert parse_late("1=0.3,5=1") == {"1": 0.3, "5": 1.0}
 
 
-@pytest.mark.parametrize("text", ["3", "4MB", "1.5KiB", ""])
+@pytest.mark.parametrize("text", ["0", "3", "4MB", "1.5KiB", ""])
 def test_bad_size_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
         parse_bytes(text)

@@ -37,7 +37,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mailbox:
             number = int(mailbox.recv(10))
             if number not in seen:
                 seen.add(number)
-                settled = time.monotonic() + 1
+                settled = time.monotonic() + 0.5
         except TimeoutError:
             pass
 print(sorted(seen))

@@ -1,0 +1,34 @@
+import signal
+import subprocess
+import sys
+
+import pytest
+
+FAMILY = """
+import os, subprocess, sys, time
+# A group of its own, as a daemon's worker has.
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], preexec_fn=os.setpgrp)
+print("started", flush=True)
+time.sleep(60)
+"""
+
+UNDER_SUPERVISION = f"""
+import os, sys
+command = [sys.executable, "-m", "benchmarks.lab.supervise", sys.executable, "-c", '''{FAMILY}''']
+os.execv(sys.executable, command)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_grandchildren_end_with_the_launcher(plain_lab, end):
+    with plain_lab.start(2, UNDER_SUPERVISION) as launcher:
+        assert [launcher.stdout.readline() for _ in range(2)]
+        launcher.send_signal(end)
+        launcher.wait(timeout=10)
+        assert plain_lab.left_behind() == []
+
+
+@pytest.mark.parametrize(("program", "code"), [("exit 0", 0), ("exit 9", 9), ("kill -9 $$", 137)])
+def test_exit_code_of_the_command(lab_root, program, code):
+    command = [sys.executable, "-m", "benchmarks.lab.supervise", "sh", "-c", program]
+    assert subprocess.run(command, cwd=lab_root, timeout=10, check=False).returncode == code
