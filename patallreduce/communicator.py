@@ -78,6 +78,8 @@ class Communicator:
             environment.get("SOCKET_IFNAME") or "",
         )
         native.connect(rendezvous.share("address", native.address()))
+        reads = rendezvous.share_json("reads", native.readable())
+        native.set_direct([peer for peer in native.readable() if native.rank in reads[peer]])
         self._start(native, timeout_s, link, local_ranks=hosts.count(hosts[rendezvous.rank]))
 
     @classmethod

@@ -5,6 +5,7 @@
 #include "bindings/bindings.h"
 #include "transport/loopback.h"
 #include "transport/ucx.h"
+#include "transport/ucx_context.h"
 
 namespace patallreduce {
 
@@ -62,7 +63,8 @@ void bind_transport(py::module_& m) {
            [](Ucx& ucx, const std::vector<py::bytes>& addresses) {
              ucx.connect(std::vector<std::string>(addresses.begin(), addresses.end()));
            })
-      .def("describe", &Ucx::describe, "peer"_a);
+      .def("readable", &Ucx::readable)
+      .def("set_direct", &Ucx::set_direct, "ranks"_a);
 
   m.def(
       "ucx_library",
@@ -75,6 +77,10 @@ void bind_transport(py::module_& m) {
       "ucx_memory_types",
       [](const std::string& library) { return ucx_memory_types(UcxLibrary::open(library)); },
       "library"_a);
+  m.def(
+      "ucx_resources",
+      [](const std::string& library) { return ucx_resources(UcxLibrary::open(library)); },
+      "library"_a, "Transports and devices, e.g. tcp/eth0.");
 }
 
 }  // namespace patallreduce

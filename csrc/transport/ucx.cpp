@@ -1,35 +1,33 @@
 #include "transport/ucx.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <functional>
 
 #include "errors.h"
+#include "transport/neighbour.h"
+#include "transport/ucx_context.h"
 
 namespace patallreduce {
 
 namespace {
 
 constexpr unsigned control_id = 1;
+constexpr unsigned acknowledgement_id = 2;
 
-// A tag is sender (14 bits), epoch (8 bits of the token), caller's tag (42 bits).
-constexpr int caller_bits = 42;
-constexpr int epoch_bits = 8;
-constexpr int max_ranks = 1 << (64 - caller_bits - epoch_bits);
+// Messages from this size on go to neighbours in one copy.
+constexpr std::size_t direct_bytes = 32 * 1024;
 
-std::uint64_t wire_tag(int sender, std::uint64_t token, std::uint64_t tag) {
-  const std::uint64_t epoch = token & ((1u << epoch_bits) - 1);
-  return (static_cast<std::uint64_t>(sender) << (caller_bits + epoch_bits)) |
-         (epoch << caller_bits) | tag;
+// A tag is sender (14 bits), then the caller's tag (50 bits).
+constexpr int caller_bits = 50;
+constexpr int max_ranks = 1 << (64 - caller_bits);
+
+std::uint64_t wire_tag(int sender, std::uint64_t tag) {
+  return static_cast<std::uint64_t>(sender) << caller_bits | tag;
 }
 
 struct ControlHeader {
@@ -37,59 +35,21 @@ struct ControlHeader {
   std::uint64_t sender;
 };
 
-// Precedes UCX's own address in address(). Equal `host` means: same kernel and same process
-// numbers, so that `pid` can be watched.
-struct AddressHeader {
-  char host[64];
-  std::int64_t pid;
+struct Acknowledgement {
+  std::uint64_t index;
+  std::uint32_t generation;
 };
-
-void fill_host(char (&host)[64]) {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  char space[32] = {};
-  const ssize_t length = readlink("/proc/self/ns/pid", space, sizeof space - 1);
-  std::snprintf(host, sizeof host, "%.36s%.20s", id.c_str(), length > 0 ? space : "");
-}
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string printed(const std::function<void(std::FILE*)>& print) {
-  char* text = nullptr;
-  std::size_t length = 0;
-  std::FILE* stream = open_memstream(&text, &length);
-  print(stream);
-  std::fclose(stream);
-  std::string result(text, length);
-  std::free(text);
-  return result;
-}
-
-ucp_context_h new_context(const UcxLibrary& ucx, const std::string& net_devices) {
-  ucp_config_t* config;
-  const auto check = [&ucx](ucs_status_t status, const char* what) {
-    PATR_CHECK(status == UCS_OK, TransportError, "UCX ", ucx.version, " at ", ucx.path, ": ", what,
-               ": ", ucx.ucs_status_string(status));
-  };
-  check(ucx.ucp_config_read(nullptr, nullptr, &config), "reading its configuration");
-  // Unknown names are no error: older releases lack some of these.
-  for (const char* name : {"POSIX_ERROR_HANDLING", "SYSV_ERROR_HANDLING", "CMA_ERROR_HANDLING"})
-    ucx.ucp_config_modify(config, name, "y");
-  ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", "500ms");
-  if (!net_devices.empty())
-    check(ucx.ucp_config_modify(config, "NET_DEVICES", net_devices.c_str()), "setting NET_DEVICES");
-  ucp_params_t params{};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-  params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-  params.name = "patallreduce";
-  ucp_context_h context;
-  // API 1.13: structures grow, and the library reads only what that version had.
-  const ucs_status_t status = ucx.ucp_init_version(1, 13, &params, config, &context);
-  ucx.ucp_config_release(config);
-  check(status, "initialising");
-  return context;
+bool has_shared_memory(const std::vector<std::string>& resources) {
+  return std::any_of(resources.begin(), resources.end(), [](const std::string& resource) {
+    const std::string transport = resource.substr(0, resource.find('/'));
+    return transport == "sysv" || transport == "posix" || transport == "cma" ||
+           transport == "xpmem" || transport == "knem";
+  });
 }
 
 }  // namespace
@@ -98,18 +58,31 @@ struct Ucx::Peer {
   Ucx* self;
   int rank;
   ucp_ep_h endpoint = nullptr;
-  int pidfd = -1;
+  Neighbour neighbour;
+  bool direct = false;
   bool lost = false;
 };
 
 struct Ucx::Request {
+  struct Offer {
+    std::uint64_t address;
+    std::uint64_t bytes;
+    std::uint64_t index;  // of the sender's request
+    std::uint32_t generation;
+  };
+  enum class Kind { none, send, recv, control };
+
   Ucx* self;
-  void* handle;  // UCX's, while it is pending
-  int peer;
-  bool is_recv;
-  bool has_token;
-  Token token;
-  std::size_t bytes;
+  std::uint64_t index;
+  std::uint32_t generation = 0;
+  Kind kind = Kind::none;
+  void* handle = nullptr;  // UCX's, while UCX works on it
+  bool offered = false;    // one copy: until the acknowledgement, or until it is copied
+  int peer = -1;
+  Token token = 0;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  Offer offer{};
   std::string payload;  // of a control message
 };
 
@@ -119,21 +92,23 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
   PATR_CHECK(ranks >= 1 && ranks <= max_ranks && rank >= 0 && rank < ranks, TransportError,
              "ucx: expected ranks in 1..", max_ranks, " and a rank below, got rank ", rank, " of ",
              ranks);
-  context_ = new_context(ucx_, net_devices);
+  context_ = new_ucx_context(ucx_, net_devices);
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucs_status_t status = ucx_.ucp_worker_create(context_, &params, &worker_);
   if (status == UCS_OK) status = ucx_.ucp_worker_get_efd(worker_, &worker_fd_);
-  if (status == UCS_OK) {
+  const auto listen = [&](unsigned id, ucp_am_recv_callback_t callback) {
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                          UCP_AM_HANDLER_PARAM_FIELD_ARG;
-    handler.id = control_id;
-    handler.cb = on_control;
+    handler.id = id;
+    handler.cb = callback;
     handler.arg = this;
-    status = ucx_.ucp_worker_set_am_recv_handler(worker_, &handler);
-  }
+    if (status == UCS_OK) status = ucx_.ucp_worker_set_am_recv_handler(worker_, &handler);
+  };
+  listen(control_id, on_control<control_id>);
+  listen(acknowledgement_id, on_control<acknowledgement_id>);
   if (status != UCS_OK) {
     if (worker_) ucx_.ucp_worker_destroy(worker_);
     ucx_.ucp_cleanup(context_);
@@ -145,15 +120,13 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
 Ucx::~Ucx() { close(0); }
 
 std::string Ucx::address() const {
-  AddressHeader header{};
-  fill_host(header.host);
-  header.pid = getpid();
+  const ProcessAddress process = own_process_address();
   ucp_worker_attr_t attributes{};
   attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS;
   const ucs_status_t status = ucx_.ucp_worker_query(worker_, &attributes);
   PATR_CHECK(status == UCS_OK, TransportError,
              "UCX: no worker address: ", ucx_.ucs_status_string(status));
-  std::string address(reinterpret_cast<const char*>(&header), sizeof header);
+  std::string address(reinterpret_cast<const char*>(&process), sizeof process);
   address.append(reinterpret_cast<const char*>(attributes.address), attributes.address_length);
   ucx_.ucp_worker_release_address(worker_, attributes.address);
   return address;
@@ -162,22 +135,21 @@ std::string Ucx::address() const {
 void Ucx::connect(const std::vector<std::string>& addresses) {
   PATR_CHECK(static_cast<int>(addresses.size()) == ranks_, TransportError, "ucx: expected ", ranks_,
              " addresses, got ", addresses.size());
-  AddressHeader own{};
-  fill_host(own.host);
   for (int rank = 0; rank < ranks_; ++rank) {
     peers_.push_back(std::make_unique<Peer>());
     Peer& peer = *peers_.back();
     peer.self = this;
     peer.rank = rank;
     if (rank == rank_) continue;
-    AddressHeader header;
-    PATR_CHECK(addresses[rank].size() > sizeof header, TransportError, "ucx: rank ", rank,
+    ProcessAddress process;
+    PATR_CHECK(addresses[rank].size() > sizeof process, TransportError, "ucx: rank ", rank,
                " gave an address of ", addresses[rank].size(), " bytes");
-    std::memcpy(&header, addresses[rank].data(), sizeof header);
+    std::memcpy(&process, addresses[rank].data(), sizeof process);
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(addresses[rank].data() + sizeof header);
+    params.address =
+        reinterpret_cast<const ucp_address_t*>(addresses[rank].data() + sizeof process);
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_error;
     params.err_handler.arg = &peer;
@@ -187,37 +159,70 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
                                   ucx_.ucs_status_string(status)),
                            rank);
     }
-    if (std::memcmp(header.host, own.host, sizeof own.host) == 0 && header.pid != getpid()) {
-      peer.pidfd = static_cast<int>(syscall(SYS_pidfd_open, header.pid, 0));
-      epoll_event event{};
-      event.events = EPOLLIN;
-      event.data.u32 = static_cast<std::uint32_t>(rank);
-      if (peer.pidfd >= 0) epoll_ctl(processes_fd_, EPOLL_CTL_ADD, peer.pidfd, &event);
-    }
+    peer.neighbour = Neighbour(process);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<std::uint32_t>(rank);
+    if (peer.neighbour.pidfd() >= 0)
+      epoll_ctl(processes_fd_, EPOLL_CTL_ADD, peer.neighbour.pidfd(), &event);
   }
+}
+
+std::vector<int> Ucx::readable() const {
+  std::vector<int> ranks;
+  // Whoever forbids UCX shared memory (UCX_TLS) means it.
+  if (!has_shared_memory(ucx_resources(ucx_, context_))) return ranks;
+  for (const auto& peer : peers_)
+    if (peer->neighbour.readable()) ranks.push_back(peer->rank);
+  return ranks;
+}
+
+void Ucx::set_direct(const std::vector<int>& ranks) {
+  for (const int rank : ranks) peers_.at(rank)->direct = true;
 }
 
 Ucx::Request* Ucx::new_request(int peer) {
   if (free_.empty()) {
     requests_.push_back(std::make_unique<Request>());
+    requests_.back()->self = this;
+    requests_.back()->index = requests_.size() - 1;
     free_.push_back(requests_.back().get());
   }
   Request* request = free_.back();
   free_.pop_back();
-  *request = Request{this, nullptr, peer, false, false, 0, 0, {}};
+  ++request->generation;
+  request->peer = peer;
   return request;
 }
 
-void Ucx::finish(Request* request, ucs_status_t status) {
-  if (request->handle) ucx_.ucp_request_free(request->handle);
-  request->handle = nullptr;
-  if (status == UCS_OK) {
-    if (request->has_token) events_.finished.push_back(request->token);
-  } else if (status != UCS_ERR_CANCELED) {
-    lose(*peers_[request->peer], ucx_.ucs_status_string(status));
-  }
+void Ucx::release(Request* request) {
+  if (request->handle || request->offered) return;
+  request->kind = Request::Kind::none;
   request->payload.clear();
   free_.push_back(request);
+}
+
+// UCX returned `handle` for the request: pending, or complete at once.
+void Ucx::start(Request* request, void* handle) {
+  if (UCS_PTR_IS_PTR(handle))
+    request->handle = handle;
+  else
+    end(request, UCS_PTR_STATUS(handle));
+}
+
+// UCX is done with the request.
+void Ucx::end(Request* request, ucs_status_t status) {
+  if (request->handle) ucx_.ucp_request_free(request->handle);
+  request->handle = nullptr;
+  if (status != UCS_OK) {
+    request->offered = false;
+    if (status != UCS_ERR_CANCELED) lose(*peers_[request->peer], ucx_.ucs_status_string(status));
+  } else if (request->kind != Request::Kind::control && !request->offered) {
+    events_.finished.push_back(request->token);
+  } else if (request->kind == Request::Kind::recv) {
+    offers_.push_back(request);
+  }
+  release(request);
 }
 
 void Ucx::lose(Peer& peer, const std::string& reason) {
@@ -226,23 +231,23 @@ void Ucx::lose(Peer& peer, const std::string& reason) {
   events_.lost.push_back({peer.rank, reason});
 }
 
-void Ucx::on_send(void*, ucs_status_t status, void* data) {
-  auto* request = static_cast<Request*>(data);
-  request->self->finish(request, status);
+void Ucx::on_send(void*, ucs_status_t status, void* request) {
+  static_cast<Request*>(request)->self->end(static_cast<Request*>(request), status);
 }
 
 void Ucx::on_recv(void*, ucs_status_t status, const ucp_tag_recv_info_t* info, void* data) {
   auto* request = static_cast<Request*>(data);
   Ucx& self = *request->self;
-  if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && info->length != request->bytes)) {
-    self.lose(*self.peers_[request->peer],
-              concat("sent a message of ", info->length, " bytes where ", request->bytes,
-                     " were expected"));
+  const std::size_t expected = request->offered ? sizeof(Request::Offer) : request->bytes;
+  if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && info->length != expected)) {
+    self.lose(*self.peers_[request->peer], concat("sent a message of ", info->length,
+                                                  " bytes where ", expected, " were expected"));
     status = UCS_ERR_CANCELED;
   }
-  self.finish(request, status);
+  self.end(request, status);
 }
 
+template <unsigned id>
 ucs_status_t Ucx::on_control(void* data, const void* header, std::size_t header_bytes,
                              void* payload, std::size_t bytes, const ucp_am_recv_param_t* param) {
   Ucx& self = *static_cast<Ucx*>(data);
@@ -253,8 +258,14 @@ ucs_status_t Ucx::on_control(void* data, const void* header, std::size_t header_
   std::memcpy(&from, header, sizeof from);
   if (from.token != self.token_ || from.sender >= static_cast<std::uint64_t>(self.ranks_))
     return UCS_OK;
-  self.events_.control.push_back(
-      {static_cast<int>(from.sender), std::string(static_cast<const char*>(payload), bytes)});
+  const int sender = static_cast<int>(from.sender);
+  if constexpr (id == control_id) {
+    self.events_.control.push_back({sender, std::string(static_cast<const char*>(payload), bytes)});
+  } else if (bytes == sizeof(Acknowledgement)) {
+    Acknowledgement acknowledgement;
+    std::memcpy(&acknowledgement, payload, sizeof acknowledgement);
+    self.acknowledged(sender, acknowledgement.index, acknowledgement.generation);
+  }
   return UCS_OK;
 }
 
@@ -263,33 +274,43 @@ void Ucx::on_error(void* data, ucp_ep_h, ucs_status_t status) {
   peer.self->lose(peer, peer.self->ucx_.ucs_status_string(status));
 }
 
-void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, Token token) {
-  Peer& peer = *peers_[to];
-  if (peer.lost) return;
-  Request* request = new_request(to);
-  request->has_token = true;
-  request->token = token;
+void Ucx::send_message(int to, std::uint64_t tag, const void* data, std::size_t bytes,
+                       Request* request) {
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = on_send;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  void* handle =
-      ucx_.ucp_tag_send_nbx(peer.endpoint, data, bytes, wire_tag(rank_, token_, tag), &param);
-  if (UCS_PTR_IS_PTR(handle))
-    request->handle = handle;
-  else
-    finish(request, UCS_PTR_STATUS(handle));
+  start(request,
+        ucx_.ucp_tag_send_nbx(peers_[to]->endpoint, data, bytes, wire_tag(rank_, tag), &param));
+}
+
+void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, Token token) {
+  Peer& peer = *peers_[to];
+  if (peer.lost) return;
+  Request* request = new_request(to);
+  request->kind = Request::Kind::send;
+  request->token = token;
+  if (peer.direct && bytes >= direct_bytes) {
+    request->offered = true;
+    request->offer = {reinterpret_cast<std::uint64_t>(data), bytes, request->index,
+                      request->generation};
+    send_message(to, tag, &request->offer, sizeof request->offer, request);
+  } else {
+    send_message(to, tag, data, bytes, request);
+  }
 }
 
 void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token token) {
-  if (peers_[from]->lost) return;
+  Peer& peer = *peers_[from];
+  if (peer.lost) return;
   Request* request = new_request(from);
-  request->has_token = true;
+  request->kind = Request::Kind::recv;
   request->token = token;
-  request->is_recv = true;
+  request->data = data;
   request->bytes = bytes;
+  request->offered = peer.direct && bytes >= direct_bytes;
   ucp_request_param_t param{};
   // Always by callback: the size is checked there.
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -297,22 +318,57 @@ void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token
   param.cb.recv = on_recv;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
+  void* target = request->offered ? static_cast<void*>(&request->offer) : data;
+  const std::size_t target_bytes = request->offered ? sizeof request->offer : bytes;
   void* handle =
-      ucx_.ucp_tag_recv_nbx(worker_, data, bytes, wire_tag(from, token_, tag), ~0ull, &param);
-  if (!UCS_PTR_IS_PTR(handle)) {
-    finish(request, UCS_PTR_STATUS(handle));
-    return;
-  }
-  if (ucx_.ucp_request_check_status(handle) == UCS_INPROGRESS)
+      ucx_.ucp_tag_recv_nbx(worker_, target, target_bytes, wire_tag(from, tag), ~0ull, &param);
+  if (!UCS_PTR_IS_PTR(handle))
+    end(request, UCS_PTR_STATUS(handle));
+  else if (ucx_.ucp_request_check_status(handle) == UCS_INPROGRESS)
     request->handle = handle;
   else
     ucx_.ucp_request_free(handle);  // the callback has already run, without knowing the handle
 }
 
-void Ucx::control(int to, const std::string& bytes) {
+void Ucx::take_offer(Request* request) {
+  Peer& peer = *peers_[request->peer];
+  const Request::Offer& offer = request->offer;
+  request->offered = false;
+  if (offer.bytes != request->bytes) {
+    lose(peer, concat("sent a message of ", offer.bytes, " bytes where ", request->bytes,
+                      " were expected"));
+  } else if (!peer.neighbour.read(offer.address, request->data, request->bytes)) {
+    lose(peer, "its memory can no longer be read");
+  } else {
+    const Acknowledgement acknowledgement{offer.index, offer.generation};
+    send_control(
+        request->peer, acknowledgement_id,
+        std::string(reinterpret_cast<const char*>(&acknowledgement), sizeof acknowledgement));
+    events_.finished.push_back(request->token);
+  }
+  release(request);
+}
+
+void Ucx::acknowledged(int from, std::uint64_t index, std::uint32_t generation) {
+  if (index >= requests_.size()) return;
+  Request* request = requests_[index].get();
+  if (request->kind != Request::Kind::send || request->peer != from ||
+      request->generation != generation || !request->offered)
+    return;
+  request->offered = false;
+  // UCX may still hold the offer itself; then its completion reports the token.
+  if (request->handle) return;
+  events_.finished.push_back(request->token);
+  release(request);
+}
+
+void Ucx::control(int to, const std::string& bytes) { send_control(to, control_id, bytes); }
+
+void Ucx::send_control(int to, unsigned id, const std::string& bytes) {
   Peer& peer = *peers_[to];
   if (peer.lost) return;
   Request* request = new_request(to);
+  request->kind = Request::Kind::control;
   const ControlHeader header{token_, static_cast<std::uint64_t>(rank_)};
   request->payload.assign(reinterpret_cast<const char*>(&header), sizeof header);
   request->payload += bytes;
@@ -323,49 +379,54 @@ void Ucx::control(int to, const std::string& bytes) {
   param.cb.send = on_send;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  void* handle =
-      ucx_.ucp_am_send_nbx(peer.endpoint, control_id, request->payload.data(), sizeof header,
-                           request->payload.data() + sizeof header, bytes.size(), &param);
-  if (UCS_PTR_IS_PTR(handle))
-    request->handle = handle;
-  else
-    finish(request, UCS_PTR_STATUS(handle));
+  start(request,
+        ucx_.ucp_am_send_nbx(peer.endpoint, id, request->payload.data(), sizeof header,
+                             request->payload.data() + sizeof header, bytes.size(), &param));
 }
 
 void Ucx::check_processes() {
   epoll_event gone[8];
   const int count = epoll_wait(processes_fd_, gone, 8, 0);
+  if (count <= 0) return;
+  // What it sent before it ended comes first: it may have said goodbye.
+  while (ucx_.ucp_worker_progress(worker_)) {
+  }
   for (int i = 0; i < count; ++i) {
     Peer& peer = *peers_[gone[i].data.u32];
-    epoll_ctl(processes_fd_, EPOLL_CTL_DEL, peer.pidfd, nullptr);
+    epoll_ctl(processes_fd_, EPOLL_CTL_DEL, peer.neighbour.pidfd(), nullptr);
     lose(peer, "its process ended");
   }
 }
 
+// One copy per call, so that the caller can pass a segment on before the next is fetched.
 void Ucx::progress(Events& events) {
   while (ucx_.ucp_worker_progress(worker_)) {
+  }
+  if (!offers_.empty()) {
+    Request* request = offers_.front();
+    offers_.pop_front();
+    take_offer(request);
   }
   if (!events_.empty()) events.take(events_);
 }
 
 bool Ucx::arm() {
   check_processes();
-  if (!events_.empty()) return false;
+  if (!events_.empty() || !offers_.empty()) return false;
   return ucx_.ucp_worker_arm(worker_) == UCS_OK;
 }
 
 std::vector<int> Ucx::event_fds() const { return {worker_fd_, processes_fd_}; }
 
 template <typename Pending>
-bool Ucx::drain(double timeout_s, Pending pending) {
+void Ucx::drain(double timeout_s, Pending pending) {
   const double deadline_s = now_s() + timeout_s;
   while (pending()) {
     if (ucx_.ucp_worker_progress(worker_)) continue;
-    if (now_s() > deadline_s) return false;
+    if (now_s() > deadline_s) return;
     pollfd fd{worker_fd_, POLLIN, 0};
     if (ucx_.ucp_worker_arm(worker_) == UCS_OK) poll(&fd, 1, 10);
   }
-  return true;
 }
 
 void Ucx::close_endpoints(double timeout_s, bool force) {
@@ -389,11 +450,23 @@ void Ucx::close_endpoints(double timeout_s, bool force) {
   for (void* handle : closing) ucx_.ucp_request_free(handle);
 }
 
+// Every request ends: UCX's by cancellation or with their endpoint, ours at once.
+void Ucx::cancel_all() {
+  abandoned_ = true;
+  offers_.clear();
+  for (auto& request : requests_) {
+    const bool ours = request->offered && !request->handle;
+    request->offered = false;
+    if (ours)
+      release(request.get());
+    else if (request->kind == Request::Kind::recv && request->handle)
+      ucx_.ucp_request_cancel(worker_, request->handle);
+  }
+}
+
 void Ucx::abandon() {
   if (!worker_ || abandoned_) return;
-  abandoned_ = true;
-  for (auto& request : requests_)
-    if (request->is_recv && request->handle) ucx_.ucp_request_cancel(worker_, request->handle);
+  cancel_all();
   close_endpoints(1.0, true);
   drain(1.0, [this] { return free_.size() < requests_.size(); });
   events_.clear();
@@ -404,37 +477,14 @@ void Ucx::close(double timeout_s) {
   if (!abandoned_) {
     // What was sent is flushed to those that still listen; then nothing is left to hear.
     close_endpoints(timeout_s, timeout_s <= 0);
-    abandoned_ = true;
-    for (auto& request : requests_)
-      if (request->is_recv && request->handle) ucx_.ucp_request_cancel(worker_, request->handle);
+    cancel_all();
     drain(1.0, [this] { return free_.size() < requests_.size(); });
   }
-  for (auto& peer : peers_)
-    if (peer->pidfd >= 0) ::close(peer->pidfd);
+  peers_.clear();
   ::close(processes_fd_);
   ucx_.ucp_worker_destroy(worker_);
   ucx_.ucp_cleanup(context_);
   worker_ = nullptr;
-}
-
-std::string Ucx::describe(int peer) const {
-  return printed(
-      [&](std::FILE* stream) { ucx_.ucp_ep_print_info(peers_[peer]->endpoint, stream); });
-}
-
-std::vector<std::string> ucx_memory_types(const UcxLibrary& library) {
-  const ucp_context_h context = new_context(library, "");
-  ucp_context_attr_t attributes{};
-  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  library.ucp_context_query(context, &attributes);
-  library.ucp_cleanup(context);
-  std::vector<std::string> names;
-  for (const auto& [type, name] :
-       {std::pair{UCS_MEMORY_TYPE_HOST, "host"}, std::pair{UCS_MEMORY_TYPE_CUDA, "cuda"},
-        std::pair{UCS_MEMORY_TYPE_CUDA_MANAGED, "cuda-managed"},
-        std::pair{UCS_MEMORY_TYPE_ROCM, "rocm"}})
-    if (UCS_BIT(type) & attributes.memory_types) names.push_back(name);
-  return names;
 }
 
 }  // namespace patallreduce

@@ -4,8 +4,16 @@
 // error handling, and shared memory is told to take part in it: by default that mode falls back
 // to TCP on one host, at a tenth of the speed. Peers on this host are also watched by pidfd, so
 // that a death is seen at once rather than at UCX's next keepalive.
+//
+// With that error handling UCX moves shared memory in two copies, through 8 KiB pieces. Large
+// messages between neighbours that can read each other go in one: the sender offers an address,
+// the receiver copies from it and acknowledges.
+//
+//   sender    tag message: offer (24 bytes)          finished
+//   receiver           copy from the sender's memory, acknowledgement ->
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +36,10 @@ class Ucx final : public Transport {
   // Opens an endpoint to every rank. addresses[rank] as from address().
   void connect(const std::vector<std::string>& addresses);
 
-  // The lanes UCX chose for a peer, for `info`.
-  std::string describe(int peer) const;
+  // The ranks whose memory this one can read; after connect().
+  std::vector<int> readable() const;
+  // The ranks with which large messages go in one copy: each must be readable from the other.
+  void set_direct(const std::vector<int>& ranks);
 
   const char* name() const override { return "ucx"; }
   int rank() const override { return rank_; }
@@ -48,17 +58,26 @@ class Ucx final : public Transport {
   struct Request;
 
   Request* new_request(int peer);
-  void finish(Request* request, ucs_status_t status);
+  void start(Request* request, void* handle);  // what UCX returned for it
+  void end(Request* request, ucs_status_t status);
+  void release(Request* request);
+  void send_message(int to, std::uint64_t tag, const void* data, std::size_t bytes,
+                    Request* request);
+  void send_control(int to, unsigned id, const std::string& bytes);
+  void take_offer(Request* request);
+  void acknowledged(int from, std::uint64_t index, std::uint32_t generation);
   void lose(Peer& peer, const std::string& reason);
   void check_processes();
-  // Progresses until `pending()` is 0 or the time is up; true if it became 0.
-  template <typename Pending>
-  bool drain(double timeout_s, Pending pending);
+  void cancel_all();
   void close_endpoints(double timeout_s, bool force);
+  // Progresses until `pending()` is false or the time is up.
+  template <typename Pending>
+  void drain(double timeout_s, Pending pending);
 
   static void on_send(void* handle, ucs_status_t status, void* request);
   static void on_recv(void* handle, ucs_status_t status, const ucp_tag_recv_info_t* info,
                       void* request);
+  template <unsigned id>
   static ucs_status_t on_control(void* self, const void* header, std::size_t header_bytes,
                                  void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
@@ -74,12 +93,9 @@ class Ucx final : public Transport {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Request>> requests_;  // all ever made, reused through free_
   std::vector<Request*> free_;
+  std::deque<Request*> offers_;  // received, to be copied
   Events events_;
   bool abandoned_ = false;
 };
-
-// What `info` prints: one line each.
-std::string ucx_transports(const UcxLibrary& library);
-std::vector<std::string> ucx_memory_types(const UcxLibrary& library);
 
 }  // namespace patallreduce

@@ -41,6 +41,7 @@ const UcxLibrary& UcxLibrary::open(const std::string& libucp) {
   FIND(ucp_init_version);
   FIND(ucp_cleanup);
   FIND(ucp_context_query);
+  FIND(ucp_context_print_info);
   FIND(ucp_worker_create);
   FIND(ucp_worker_destroy);
   FIND(ucp_worker_query);
@@ -49,10 +50,8 @@ const UcxLibrary& UcxLibrary::open(const std::string& libucp) {
   FIND(ucp_worker_get_efd);
   FIND(ucp_worker_arm);
   FIND(ucp_worker_set_am_recv_handler);
-  FIND(ucp_worker_flush_nbx);
   FIND(ucp_ep_create);
   FIND(ucp_ep_close_nbx);
-  FIND(ucp_ep_print_info);
   FIND(ucp_tag_send_nbx);
   FIND(ucp_tag_recv_nbx);
   FIND(ucp_am_send_nbx);

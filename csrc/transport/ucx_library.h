@@ -19,6 +19,7 @@ struct UcxLibrary {
   decltype(&::ucp_init_version) ucp_init_version;
   decltype(&::ucp_cleanup) ucp_cleanup;
   decltype(&::ucp_context_query) ucp_context_query;
+  decltype(&::ucp_context_print_info) ucp_context_print_info;
   decltype(&::ucp_worker_create) ucp_worker_create;
   decltype(&::ucp_worker_destroy) ucp_worker_destroy;
   decltype(&::ucp_worker_query) ucp_worker_query;
@@ -27,10 +28,8 @@ struct UcxLibrary {
   decltype(&::ucp_worker_get_efd) ucp_worker_get_efd;
   decltype(&::ucp_worker_arm) ucp_worker_arm;
   decltype(&::ucp_worker_set_am_recv_handler) ucp_worker_set_am_recv_handler;
-  decltype(&::ucp_worker_flush_nbx) ucp_worker_flush_nbx;
   decltype(&::ucp_ep_create) ucp_ep_create;
   decltype(&::ucp_ep_close_nbx) ucp_ep_close_nbx;
-  decltype(&::ucp_ep_print_info) ucp_ep_print_info;
   decltype(&::ucp_tag_send_nbx) ucp_tag_send_nbx;
   decltype(&::ucp_tag_recv_nbx) ucp_tag_recv_nbx;
   decltype(&::ucp_am_send_nbx) ucp_am_send_nbx;
