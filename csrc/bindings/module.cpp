@@ -1,4 +1,17 @@
+#include <string>
+
 #include "bindings/bindings.h"
+
+namespace {
+
+std::string build_info() {
+  return std::string("compiler ") + __VERSION__ + ", C++" +
+         std::to_string(__cplusplus / 100 % 100) + ", pybind11 " +
+         std::to_string(PYBIND11_VERSION_MAJOR) + "." + std::to_string(PYBIND11_VERSION_MINOR) +
+         ", " __DATE__;
+}
+
+}  // namespace
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Native core of patallreduce: schedules, reductions, transports, executor.";
@@ -7,4 +20,5 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bind_reduction(m);
   patallreduce::bind_transport(m);
   patallreduce::bind_executor(m);
+  m.def("build_info", &build_info, "Compiler, language standard, pybind11, date.");
 }

@@ -1,0 +1,76 @@
+"""`python -m patallreduce info`: what this installation and this machine offer."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from patallreduce import _core, environment, ucx
+from patallreduce.schedules import algorithms
+
+_FEATURES = ("f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16", "avx512_fp16", "asimd")
+
+
+def report() -> str:
+    """Describe versions, build, UCX, network, memory and processor, one `name: value` a line."""
+    lines = list(_lines())
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def _lines() -> Iterator[tuple[str, str]]:
+    yield "patallreduce", version("patallreduce")
+    yield "python", f"{sys.version.split()[0]} ({sys.executable})"
+    yield "torch", f"{torch.__version__} (CUDA {torch.version.cuda or 'none'})"
+    yield "core", f"{_core.__file__}"
+    yield "core built with", _core.build_info()
+    yield "CUDA kernels", "none in this version"
+    yield from _ucx_lines()
+    yield "algorithms", ", ".join(algorithms())
+    yield "host", f"{socket.gethostname()}, {platform.platform()}"
+    yield "interfaces", ", ".join(name for _, name in socket.if_nameindex())
+    yield "/dev/shm", _shared_memory()
+    yield "cores", f"{len(os.sched_getaffinity(0))} usable of {os.cpu_count()}"
+    yield "reductions use", _core.vector_level()
+    yield "processor has", " ".join(_processor_features()) or "none of those that matter here"
+    for name in environment.VARIABLES:
+        value = environment.get(name)
+        if value is not None:
+            yield f"PATALLREDUCE_{name}", value
+
+
+def _ucx_lines() -> Iterator[tuple[str, str]]:
+    try:
+        library = ucx.library_path()
+        path, ucx_version = _core.ucx_library(library)
+        yield "UCX", f"{ucx_version} at {path}"
+        yield "UCX transports", ", ".join(_core.ucx_resources(library))
+        yield "UCX memory types", ", ".join(_core.ucx_memory_types(library))
+    except _core.TransportError as error:
+        yield "UCX", str(error)
+
+
+def _shared_memory() -> str:
+    try:
+        usage = shutil.disk_usage("/dev/shm")
+    except OSError:
+        return "absent"
+    return f"{usage.free / 2**20:.0f} MiB free of {usage.total / 2**20:.0f}"
+
+
+def _processor_features() -> list[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    present = set(flags.partition(":")[2].split())
+    return [feature for feature in _FEATURES if feature in present]
