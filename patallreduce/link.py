@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
 class Link:
     """Cost of a message between any two ranks: ``latency_s + bytes / bytes_per_s``.
 
+    Args:
+        latency_s: Seconds from sending an empty message to having it, software included, > 0.
+        bytes_per_s: Bandwidth of one rank's port, each direction, > 0.
+        reduce_bytes_per_s: Received bytes that one rank sums per second, > 0.
+
+    Raises:
+        ValueError: A value is not a number > 0.
+
     Source: Hockney, Parallel Computing 20 (1994), 389-398.
     """
 
     latency_s: float
     bytes_per_s: float
+    reduce_bytes_per_s: float = 5e9
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < float("inf"):
+                raise ValueError(f"Link.{field.name}: expected a number > 0, got {value}")
 
     def transfer_s(self, message_bytes: int) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
@@ -28,7 +43,7 @@ _LONG_S = 10e-3  # long against timer and scheduling noise
 _ROUNDS = 3
 
 
-def measure(ranks: int, ring_s: Callable[[int], float]) -> Link:
+def measure(ranks: int, ring_s: Callable[[int], float], reduce_bytes_per_s: float) -> Link:
     """Measure the link by rings of two sizes.
 
     A ring of M bytes takes 2(P-1) hops of ``latency_s + (M / P) / bytes_per_s``: a small message
@@ -40,6 +55,7 @@ def measure(ranks: int, ring_s: Callable[[int], float]) -> Link:
         ring_s: Runs one ring all-reduce of so many bytes on all ranks, with one segment per rank,
             and returns how many seconds it took on the slowest rank: the same on every rank, so
             that all take the same decisions.
+        reduce_bytes_per_s: As in `Link`, of the slowest rank.
     """
     hops = 2 * (ranks - 1)
 
@@ -53,4 +69,4 @@ def measure(ranks: int, ring_s: Callable[[int], float]) -> Link:
         message_bytes *= 2
         seconds = best_s(message_bytes)
     moving_s = max(seconds - hops * latency_s, seconds / 2)
-    return Link(latency_s, hops * message_bytes / ranks / moving_s)
+    return Link(latency_s, hops * message_bytes / ranks / moving_s, reduce_bytes_per_s)
