@@ -64,7 +64,9 @@ class Rendezvous:
     def _get(self, key: str, rank: int) -> bytes:
         try:
             self._store.wait([key], datetime.timedelta(seconds=self.timeout_s))
-        except dist.DistStoreError as error:
+        except dist.DistNetworkError:
+            raise
+        except RuntimeError as error:  # DistStoreError; of a FileStore a plain one
             timeout = _core.TransportTimeout(
                 f"rank {self.rank}: rank {rank} made no communicator within {self.timeout_s} s"
             )
