@@ -18,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,13 @@ _GLOO_TIMEOUT_S = 30.0
 
 class RankDiedError(Exception):
     """The process of a rank ended, or was killed for hanging, before it gave a result."""
+
+
+@dataclass(frozen=True)
+class RankFailure:
+    """How a rank ended instead of returning."""
+
+    error: BaseException
 
 
 class RankProcesses:
@@ -56,18 +64,20 @@ class RankProcesses:
             timeout_s: After it, ranks without a result are killed.
 
         Raises:
-            What the lowest failing rank raised, with its traceback as a note.
+            What the lowest failing rank raised, with all ranks' tracebacks as notes.
         """
         outcomes = self.outcomes(ranks, function, *args, timeout_s=timeout_s)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        errors = [outcome.error for outcome in outcomes if isinstance(outcome, RankFailure)]
+        for other in errors[1:]:  # one of these may be the cause of the first
+            errors[0].add_note("".join(traceback.format_exception(other)))
+        if errors:
+            raise errors[0]
         return outcomes
 
     def outcomes(
         self, ranks: int, function: Callable[..., Any], *args: Any, timeout_s: float = 60.0
     ) -> list[Any]:
-        """As `run`, but the exception of a rank that raised or died stands in its place."""
+        """As `run`, but a `RankFailure` stands in the place of a rank that raised or died."""
         while len(self._workers) < ranks:
             self._workers.append(self._start())
         store = str(Path(self._stores.name) / str(next(self._runs)))
@@ -113,7 +123,7 @@ class RankProcesses:
         _kill(process)
         connection.close()
         self._workers[rank] = self._start()
-        return RankDiedError(f"rank {rank} {reason}")
+        return RankFailure(RankDiedError(f"rank {rank} {reason}"))
 
 
 def _kill(process: Any) -> None:
@@ -158,10 +168,10 @@ def _run(rank: int, ranks: int, store: str, call: bytes) -> bytes:
 
 def _pickled(error: BaseException) -> bytes:
     try:
-        pickle.loads(bytes_ := pickle.dumps(error))
+        pickle.loads(pickled := pickle.dumps(RankFailure(error)))
     except Exception:
-        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-    return bytes_
+        return pickle.dumps(RankFailure(RuntimeError(f"{type(error).__name__}: {error}")))
+    return pickled
 
 
 def on_threads(
