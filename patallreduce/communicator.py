@@ -274,7 +274,7 @@ class Communicator:
         return [
             {
                 "number": record["ticket"].seq,
-                "call": record["call"],
+                "call": str(record["call"]),
                 "arrival_s": record["ticket"].arrival_s,
                 "finish_s": record["ticket"].finish_s,
                 "drained_s": record["ticket"].drained_s,

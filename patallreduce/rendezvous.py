@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections import Counter
 from typing import Any
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
 from patallreduce import _core
-
-# Communicators are made by all ranks of a group in the same order, so counting numbers them alike.
-_made: Counter[str] = Counter()
 
 
 class Rendezvous:
@@ -37,10 +33,11 @@ class Rendezvous:
         self.rank = dist.get_rank(resolved)
         self.ranks = dist.get_world_size(resolved)
         self.timeout_s = timeout_s
-        name = resolved.group_name
         store = dist.distributed_c10d._world.pg_map[resolved][1]
-        _made[name] += 1
-        self._store = PrefixStore(f"patallreduce/{_made[name]}", store)
+        # All ranks of a group make their communicators in the same order, so counting numbers them
+        # alike. The store counts: a process may have seen groups of this name that others have not.
+        number = store.add(f"patallreduce/made/{self.rank}", 1)
+        self._store = PrefixStore(f"patallreduce/{number}", store)
 
     def share(self, key: str, value: bytes) -> list[bytes]:
         """Give `value`, get every rank's, in rank order.
@@ -67,7 +64,9 @@ class Rendezvous:
     def _get(self, key: str, rank: int) -> bytes:
         try:
             self._store.wait([key], datetime.timedelta(seconds=self.timeout_s))
-        except dist.DistStoreError as error:
+        except dist.DistNetworkError:
+            raise
+        except RuntimeError as error:  # DistStoreError; of a FileStore a plain one
             timeout = _core.TransportTimeout(
                 f"rank {self.rank}: rank {rank} made no communicator within {self.timeout_s} s"
             )

@@ -42,3 +42,6 @@ def check_tensor(tensor: torch.Tensor, rank: int) -> None:
             f"expected a contiguous tensor, got shape {tuple(tensor.shape)} with strides "
             f"{tensor.stride()} {where}"
         )
+    if tensor.is_neg():
+        # Its memory holds the negatives of its elements: min, max and prod would go wrong.
+        raise ValueError(f"expected a tensor, got a lazily negated view {where}; use resolve_neg()")

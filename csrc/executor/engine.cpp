@@ -392,6 +392,7 @@ void Engine::lost(const Events::Lost& loss) {
 }
 
 void Engine::mismatch(std::uint64_t seq, int a, const Call& call_a, int b, const Call& call_b) {
+  if (b < a) return mismatch(seq, b, call_b, a, call_a);  // both may see it: the same words
   fail({Kind::mismatch, a,
         concat("collective ", seq, " differs between ranks: rank ", a, " called ", describe(call_a),
                "; rank ", b, " called ", describe(call_b))},

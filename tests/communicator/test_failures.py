@@ -1,0 +1,253 @@
+"""What goes wrong between ranks ends alike on all of them, by the deadline, never in a sum."""
+
+import os
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import patallreduce as pat
+from tests.processes import RankDiedError, errors_on_threads, on_threads
+
+LINK = pat.Link(20e-6, 2e9)
+ONES = {"algorithm": "ring", "segments": 2, "timeout_s": 10}
+
+# What rank 1 does differently, and what the error says of it and of the others.
+MISMATCHES = {
+    "shape": (lambda: torch.ones(8), {}, "8 elements of", "7 elements of"),
+    "dtype": (lambda: torch.ones(7, dtype=torch.int32), {}, "of int32", "of float32"),
+    "op": (lambda: torch.ones(7), {"op": "max"}, ", max,", ", sum,"),
+    "algorithm": (lambda: torch.ones(7), {"algorithm": "slt"}, "slt with", "ring with"),
+    "segments": (lambda: torch.ones(7), {"segments": 3}, "with 3 segments", "with 2 segments"),
+    "arrivals": (lambda: torch.ones(7), {"arrivals_s": "late"}, "arrivals_s [", "2 segments"),
+}
+
+
+def call(communicator, odd_rank, kind, late_rank=-1):
+    rank = communicator.rank
+    tensor, arguments = torch.ones(7), dict(ONES)
+    if rank == odd_rank:
+        make, different, _, _ = MISMATCHES[kind]
+        tensor, arguments = make(), arguments | different
+        if "arrivals_s" in arguments:
+            arguments["arrivals_s"] = [0.5] + [0.0] * (communicator.ranks - 1)
+    if rank == late_rank:
+        time.sleep(0.05)
+    communicator.all_reduce(tensor, **arguments)
+
+
+def assert_one_mismatch(errors, kind):
+    assert all(type(error) is pat.MismatchError for error in errors), errors
+    _, _, of_odd_rank, of_others = MISMATCHES[kind]
+    for error in errors:
+        assert of_odd_rank in str(error)
+        assert of_others in str(error)
+        assert "collective 0 differs between ranks: rank " in str(error)
+    if len(errors) == 2:
+        assert str(errors[0]) == str(errors[1])
+
+
+@pytest.mark.parametrize("kind", MISMATCHES)
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_different_arguments_end_on_every_rank(ranks, kind):
+    for odd_rank in range(ranks):
+        for late_rank in (-1, odd_rank):
+            communicators = pat.Communicator.loopback(ranks, timeout_s=10)
+            errors = errors_on_threads(communicators, call, odd_rank, kind, late_rank)
+            assert_one_mismatch(errors, kind)
+            for communicator in communicators:
+                assert not communicator.usable
+                with pytest.raises(pat.MismatchError, match="collective 0 differs"):
+                    communicator.all_reduce(torch.ones(1))
+                communicator.close()
+
+
+def empty_on_rank_0(communicator):
+    """An empty all-reduce needs no other rank: rank 0 may only learn of it at its next call."""
+    tensors = [torch.ones(0 if communicator.rank == 0 else 7), torch.ones(7)]
+    with pytest.raises(pat.MismatchError, match="rank 0 called 0 elements.*called 7 elements"):
+        for tensor in tensors:
+            communicator.all_reduce(tensor, algorithm="ring", segments=1)
+    assert tensors[1].eq(1).all()
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_an_empty_tensor_on_one_rank_is_a_mismatch(ranks):
+    communicators = pat.Communicator.loopback(ranks, timeout_s=10, link=LINK)
+    on_threads(communicators, empty_on_rank_0)
+    on_threads(communicators, pat.Communicator.close)
+
+
+def different_order(communicator):
+    tensors = [torch.ones(7), torch.ones(1000)]
+    if communicator.rank == 1:
+        tensors.reverse()
+    for tensor in tensors:  # the call itself raises once the failure is known
+        with pytest.raises(pat.MismatchError, match="7 elements.*1000 el|1000 elements.*7 el"):
+            communicator.all_reduce(tensor, algorithm="ring", async_op=True).wait()
+    return [bool(tensor.eq(1).all()) for tensor in tensors]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_different_order_ends_on_every_rank(ranks):
+    communicators = pat.Communicator.loopback(ranks, timeout_s=10, link=LINK)
+    untouched = on_threads(communicators, different_order)
+    assert all(all(row) for row in untouched), "no wrong sum"
+    on_threads(communicators, pat.Communicator.close)
+
+
+def mismatch_over_ucx(kind, odd_rank):
+    """All fail, and a new communicator works."""
+    with (
+        pytest.raises(pat.MismatchError) as raised,  # other ranks may fail while this one starts
+        pat.Communicator(timeout_s=10, link=LINK) as communicator,
+    ):
+        call(communicator, odd_rank, kind)
+    dist.barrier()
+    with pat.Communicator(timeout_s=10, link=LINK) as fresh:
+        tensor = torch.ones(1000)
+        fresh.all_reduce(tensor)
+        assert tensor.eq(fresh.ranks).all()
+    return raised.value
+
+
+@pytest.mark.parametrize("kind", MISMATCHES)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_different_arguments_over_ucx(processes, ranks, kind):
+    errors = processes.run(ranks, mismatch_over_ucx, kind, ranks // 2)
+    assert_one_mismatch(errors, kind)
+
+
+def without_rank(communicator, absent, algorithm, timeout_s):
+    if communicator.rank != absent:
+        communicator.all_reduce(torch.ones(1000), algorithm=algorithm, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("algorithm", sorted(pat.algorithms()))
+@pytest.mark.parametrize("absent", [0, 1, 3])
+def test_a_rank_that_never_comes_is_named_by_the_deadline(absent, algorithm):
+    communicators = pat.Communicator.loopback(4, timeout_s=10, link=LINK)
+    start_s = time.monotonic()
+    errors = errors_on_threads(communicators, without_rank, absent, algorithm, 0.4)
+    assert 0.4 <= time.monotonic() - start_s < 2.4
+    assert errors.pop(absent) is None
+    for error in errors:
+        assert type(error) is pat.TransportTimeout
+        assert isinstance(error, TimeoutError)
+        assert error.rank == absent
+        assert "did not finish within 0.4 s on rank " in str(error)
+        assert f"rank {absent} had not called it" in str(error)
+        assert "1000 elements of float32" in str(error)
+    # The one that did not come is told as soon as it does.
+    start_s = time.monotonic()
+    with pytest.raises(pat.TransportTimeout, match=f"rank {absent} had not called it"):
+        communicators[absent].all_reduce(torch.ones(1000), algorithm=algorithm)
+    assert time.monotonic() - start_s < 0.5
+    on_threads(communicators, pat.Communicator.close)
+
+
+def never_comes_over_ucx(absent):
+    with pat.Communicator(timeout_s=0.5, link=LINK) as communicator:
+        communicator.all_reduce(torch.ones(10), timeout_s=10)
+        if communicator.rank != absent:
+            with pytest.raises(pat.TransportTimeout, match=f"{absent} had not called it") as raised:
+                communicator.all_reduce(torch.ones(10))
+            assert raised.value.rank == absent
+        dist.barrier()
+        start_s = time.monotonic()
+        for async_op in (False, True):
+            with pytest.raises(pat.TransportTimeout):
+                work = communicator.all_reduce(torch.ones(10), async_op=async_op)
+                work.wait()
+        assert time.monotonic() - start_s < 0.1, "a dead communicator says so at once"
+    make_and_use()
+
+
+def make_and_use():
+    with pat.Communicator(timeout_s=10, link=LINK) as communicator:
+        tensor = torch.ones(3)
+        communicator.all_reduce(tensor)
+        assert tensor.eq(communicator.ranks).all()
+
+
+@pytest.mark.parametrize("absent", range(4))
+def test_a_rank_that_never_comes_over_ucx(processes, absent):
+    processes.run(4, never_comes_over_ucx, absent)
+
+
+def makes_none(absent):
+    if dist.get_rank() != absent:
+        pat.Communicator(timeout_s=0.5, link=LINK)
+
+
+def test_a_rank_that_makes_no_communicator_is_named(processes):
+    outcomes = processes.outcomes(3, makes_none, 1)
+    assert outcomes.pop(1) is None
+    for error in (outcome.error for outcome in outcomes):
+        assert type(error) is pat.TransportTimeout
+        assert error.rank == 1
+        assert "rank 1 made no communicator within 0.5 s" in str(error)
+
+
+def test_different_deadlines_end_at_the_shortest():
+    communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK)
+    start_s = time.monotonic()
+    errors = errors_on_threads(
+        communicators, lambda c: without_rank(c, 2, "ring", 0.3 if c.rank == 0 else 10)
+    )
+    assert time.monotonic() - start_s < 2.3
+    assert [type(error) for error in errors] == [pat.TransportTimeout] * 2 + [type(None)]
+    on_threads(communicators, pat.Communicator.close)
+
+
+def test_a_rank_that_closes_early_is_named():
+    communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK)
+    communicators[2].close()
+    errors = errors_on_threads(
+        communicators[:2], lambda c: c.all_reduce(torch.ones(10), algorithm="ring")
+    )
+    for error in errors:
+        assert type(error) is pat.PeerLostError
+        assert error.rank == 2
+        assert "rank 2 closed its communicator after 0 collectives" in str(error)
+    on_threads(communicators, pat.Communicator.close)
+
+
+def leaves_with_an_error(odd_rank):
+    with pat.Communicator(timeout_s=10, link=LINK) as communicator:
+        if communicator.rank == odd_rank:
+            raise KeyError("the reason")
+        communicator.all_reduce(torch.ones(10))
+
+
+def test_an_exception_inside_with_reaches_the_other_ranks(processes):
+    errors = [failure.error for failure in processes.outcomes(3, leaves_with_an_error, 1)]
+    assert type(errors.pop(1)) is KeyError
+    for error in errors:
+        assert type(error) is pat.TransportError
+        assert error.rank == 1
+        assert "rank 1 aborted: KeyError: 'the reason'" in str(error)
+
+
+def dies(odd_rank):
+    communicator = pat.Communicator(timeout_s=10, link=LINK)
+    communicator.all_reduce(torch.ones(10))
+    dist.barrier()
+    if communicator.rank == odd_rank:
+        os._exit(3)
+    start_s = time.monotonic()
+    with pytest.raises(pat.PeerLostError) as raised:
+        communicator.all_reduce(torch.ones(10))
+    assert time.monotonic() - start_s < 5
+    communicator.close()
+    return raised.value.rank
+
+
+@pytest.mark.parametrize("odd_rank", [0, 2])
+def test_a_rank_that_dies_is_named(processes, odd_rank):
+    outcomes = processes.outcomes(3, dies, odd_rank)
+    died = outcomes.pop(odd_rank).error
+    assert isinstance(died, RankDiedError)
+    assert "exit code 3" in str(died)
+    assert outcomes == [odd_rank] * 2
