@@ -2,8 +2,7 @@
 
 The hook never waits. It checks the bucket, settles algorithm and segments (the same on every rank,
 from the bucket's size, the link and the hints), gives it to the engine and returns the future.
-Nothing is remembered between buckets but the settled calls, keyed by what could change them: after
-DDP rebuilds its buckets the old keys are simply never met again.
+Nothing is remembered of a bucket, so DDP may rebuild its buckets at any time.
 
 No postponed annotations here: DDP compares the annotations of a hook with the classes themselves.
 """
@@ -20,7 +19,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce import _core
 from patallreduce.communicator import Communicator
-from patallreduce.tensors import check_tensor
 
 _log = logging.getLogger("patallreduce")
 
@@ -50,7 +48,6 @@ class State:
     """
 
     __slots__ = (
-        "_calls",
         "_released",
         "algorithm",
         "arrivals_s",
@@ -75,7 +72,6 @@ class State:
         self.segments = segments
         self.transport = transport
         self.timeout_s = timeout_s
-        self._calls: dict[tuple[Any, ...], _core.Call] = {}
         self.communicator = _communicator(process_group, transport, timeout_s)
         self._released = False
         _users[self.communicator] = _users.get(self.communicator, 0) + 1
@@ -89,22 +85,18 @@ class State:
         )
 
     def call_for(self, tensor: torch.Tensor, index: int) -> _core.Call:
-        """The call for a bucket; settled once per (index, elements, dtype)."""
-        key = (index, tensor.numel(), tensor.dtype)
-        call = self._calls.get(key)
-        if call is None:
-            segments = self.segments
-            if segments is not None:
-                segments = min(segments, max(tensor.numel(), 1))  # a bucket can be tiny
-            call = self._calls[key] = self.communicator.call_for(
-                tensor,
-                "avg",
-                self.algorithm,
-                segments=segments,
-                arrivals_s=self.arrivals_s,
-                label=index,
-            )
-        return call
+        """Settle the call for the bucket of that index."""
+        segments = self.segments
+        if segments is not None:
+            segments = min(segments, max(tensor.numel(), 1))  # a bucket can be tiny
+        return self.communicator.call_for(
+            tensor,
+            "avg",
+            self.algorithm,
+            segments=segments,
+            arrivals_s=self.arrivals_s,
+            label=index,
+        )
 
     def release(self) -> None:
         """Give the communicator up; the last state on it closes it. Idempotent."""
@@ -151,8 +143,6 @@ def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[tor
         )
     communicator = state.communicator
     tensor = bucket.buffer()
-    check_tensor(tensor, communicator.rank)
-    communicator.check_usable()
     return communicator.submit(tensor, state.call_for(tensor, bucket.index()))
 
 

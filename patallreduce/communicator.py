@@ -17,9 +17,9 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
+from patallreduce.calls import OPS, Request, settle
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
-from patallreduce.selection import choose_algorithm, choose_segments
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.work import Completer, Work
 
@@ -27,6 +27,7 @@ _DEFAULT_TIMEOUT_S = 300.0
 _DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 5.0
 _STATS_KEPT = 1024
+_CALLS_KEPT = 1024
 
 
 class Communicator:
@@ -127,6 +128,7 @@ class Communicator:
         self._timeout_s = timeout_s
         self._link = link
         self._process = os.getpid()
+        self._calls: dict[tuple[Any, ...], _core.Call] = {}
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
         # Also when it is collected, and at exit.
         self._finalizer = weakref.finalize(
@@ -228,36 +230,27 @@ class Communicator:
         """Check the arguments of `all_reduce` and settle what they leave open."""
         self.check_usable()
         check_tensor(tensor, self.rank)
-        elements = tensor.numel()
-        message_bytes = elements * tensor.element_size()
-        hints = _arrivals(arrivals_s, self.ranks, self.rank)
-        if algorithm == "auto":
-            algorithm = environment.get("ALGORITHM") or choose_algorithm(
-                hints, message_bytes, self.link
-            )
-        if segments is None:
-            segments = int(environment.get_float("SEGMENTS") or 0) or choose_segments(
-                algorithm, self.ranks, message_bytes, elements, self.link
-            )
-        elif not 1 <= segments <= max(elements, 1):
-            raise _core.ScheduleError(
-                f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
-                f"on rank {self.rank}"
-            )
-        if algorithm != "prr":
-            segment_time_s = 0.0
-        elif segment_time_s is None:
-            segment_time_s = self.link.latency_s + self.link.transfer_s(message_bytes) / self.ranks
-        return _core.Call(
-            elements,
-            dtype_of(tensor),
-            _op(op),
-            label,
+        key = (
+            tensor.numel(),
+            tensor.dtype,
+            op,
             algorithm,
             segments,
-            hints,
+            None if arrivals_s is None else tuple(arrivals_s),
             segment_time_s,
+            label,
         )
+        call = self._calls.get(key)
+        if call is None:
+            if len(self._calls) >= _CALLS_KEPT:
+                self._calls.clear()
+            call = self._calls[key] = settle(
+                Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *key[2:]),
+                self.rank,
+                self.ranks,
+                lambda: self.link,
+            )
+        return call
 
     def submit(self, tensor: torch.Tensor, call: _core.Call) -> torch.futures.Future[torch.Tensor]:
         """Start a call made by `call_for`; the future's value is `tensor`, or its error."""
@@ -324,7 +317,7 @@ class Communicator:
     def _measure_link(self) -> Link:
         def run(tensor: torch.Tensor, op: str) -> None:
             call = _core.Call(
-                tensor.numel(), dtype_of(tensor), _op(op), -1, "ring", self.ranks, [], 0.0
+                tensor.numel(), dtype_of(tensor), OPS[op], -1, "ring", self.ranks, [], 0.0
             )
             self._engine.run(tensor.data_ptr(), call, self._timeout_s)
 
@@ -375,28 +368,3 @@ def _timeout(timeout_s: float | None) -> float:
     if not 0 < timeout_s < float("inf"):
         raise ValueError(f"timeout_s: expected seconds > 0, got {timeout_s}")
     return float(timeout_s)
-
-
-def _op(name: str) -> _core.Op:
-    op = _core.Op.__members__.get(name)
-    if op is None:
-        known = ", ".join(_core.Op.__members__)
-        raise ValueError(f"op: expected one of {known}, got {name!r}")
-    return op
-
-
-def _arrivals(arrivals_s: Sequence[float] | None, ranks: int, rank: int) -> list[float]:
-    if arrivals_s is None:
-        return []
-    hints = [float(arrival_s) for arrival_s in arrivals_s]
-    if len(hints) != ranks:
-        raise _core.ScheduleError(
-            f"arrivals_s: expected {ranks} times, one per rank, got {len(hints)} on rank {rank}"
-        )
-    for of_rank, arrival_s in enumerate(hints):
-        if not 0 <= arrival_s < float("inf"):
-            raise _core.ScheduleError(
-                f"arrivals_s: expected seconds >= 0, got {arrival_s} for rank {of_rank} "
-                f"on rank {rank}"
-            )
-    return hints

@@ -87,9 +87,7 @@ def twenty_in_flight(rounds):
                 for i, dtype in enumerate([*DTYPES, *DTYPES, *DTYPES[:6]])
             ]
             works = [
-                communicator.all_reduce(
-                    tensor, algorithm=choose.choice(ALGORITHMS), async_op=True
-                )
+                communicator.all_reduce(tensor, algorithm=choose.choice(ALGORITHMS), async_op=True)
                 for tensor in tensors
             ]
             order = list(range(20))

@@ -1,0 +1,91 @@
+"""From what a user asks for to what the engine runs: the same on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from patallreduce import _core, environment
+from patallreduce.link import Link
+from patallreduce.selection import choose_algorithm, choose_segments
+
+OPS = dict(_core.Op.__members__)
+
+
+class Request(NamedTuple):
+    """The arguments of one all-reduce, its tensor replaced by what counts."""
+
+    elements: int
+    element_bytes: int
+    dtype: _core.Dtype
+    op: str
+    algorithm: str
+    segments: int | None
+    arrivals_s: Sequence[float] | None
+    segment_time_s: float | None
+    label: int
+
+
+def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) -> _core.Call:
+    """Check a request and fill in what it leaves open.
+
+    Args:
+        request: As given on this rank.
+        rank: This rank, for error messages.
+        ranks: P.
+        link: Gives the link; only called when something depends on it, since that may measure it.
+
+    Raises:
+        ScheduleError, ValueError: what `Communicator.all_reduce` says.
+    """
+    if request.op not in OPS:
+        raise ValueError(f"op: expected one of {', '.join(OPS)}, got {request.op!r}")
+    hints = _hints(request.arrivals_s, rank, ranks)
+    elements = request.elements
+    message_bytes = elements * request.element_bytes
+    algorithm = request.algorithm
+    if algorithm == "auto":
+        algorithm = environment.get("ALGORITHM") or choose_algorithm(hints, message_bytes, link())
+    segments = request.segments
+    if segments is None:
+        forced = int(environment.get_float("SEGMENTS") or 0)
+        segments = min(forced, max(elements, 1)) or choose_segments(
+            algorithm, ranks, message_bytes, elements, link()
+        )
+    elif not 1 <= segments <= max(elements, 1):
+        raise _core.ScheduleError(
+            f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
+            f"on rank {rank}"
+        )
+    segment_time_s = request.segment_time_s
+    if algorithm != "prr":
+        segment_time_s = 0.0
+    elif segment_time_s is None:
+        segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks
+    return _core.Call(
+        elements,
+        request.dtype,
+        OPS[request.op],
+        request.label,
+        algorithm,
+        segments,
+        hints,
+        segment_time_s,
+    )
+
+
+def _hints(arrivals_s: Sequence[float] | None, rank: int, ranks: int) -> list[float]:
+    if arrivals_s is None:
+        return []
+    hints = [float(arrival_s) for arrival_s in arrivals_s]
+    if len(hints) != ranks:
+        raise _core.ScheduleError(
+            f"arrivals_s: expected {ranks} times, one per rank, got {len(hints)} on rank {rank}"
+        )
+    for of_rank, arrival_s in enumerate(hints):
+        if not 0 <= arrival_s < float("inf"):
+            raise _core.ScheduleError(
+                f"arrivals_s: expected seconds >= 0, got {arrival_s} for rank {of_rank} "
+                f"on rank {rank}"
+            )
+    return hints
