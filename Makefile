@@ -9,7 +9,7 @@ NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h')
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all lint bench sanitize format clean
+.PHONY: demo test test-all lint bench sanitize wheel-check format clean
 
 # torch first and alone: whatever needs it later takes this one.
 .venv/torch:
@@ -35,6 +35,15 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.allreduce --network shm --out out/bench
 	$(BIN)/python -m benchmarks.allreduce --network 200mbit --out out/bench
 	$(BIN)/python -m benchmarks.reduction
+
+# A wheel built in isolation, without torch, imported beside another torch than the one developed on.
+OTHER_TORCH ?= torch==2.12.1
+wheel-check:
+	rm -rf build/wheel && $(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	build/wheel/bin/pip install --quiet $(OTHER_TORCH)
+	build/wheel/bin/pip install --quiet build/wheel/patallreduce-*.whl
+	cd build && wheel/bin/python -m patallreduce info
 
 # mypy follows no package_dir mapping: show it the package as it installs.
 $(TYPED): .venv/ready
