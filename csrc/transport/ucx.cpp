@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <mutex>
 
 #include "errors.h"
 
@@ -20,6 +21,10 @@ namespace patallreduce {
 namespace {
 
 constexpr unsigned control_id = 1;
+
+// A forced close waits for nobody, it needs a few turns of progress. A receive that a dead peer
+// left half done never ends; without progress nothing touches its memory.
+constexpr double forced_close_s = 0.1;
 
 // A tag is sender (14 bits), epoch (8 bits of the token), caller's tag (42 bits).
 constexpr int caller_bits = 42;
@@ -91,6 +96,26 @@ ucp_context_h new_context(const UcxLibrary& ucx, const std::string& net_devices)
   check(status, "initialising");
   return context;
 }
+
+// Silences UCX while it lives. Destroying a worker warns on standard output of every request that
+// never ended and every message that nobody received; after a failure both are as they must be.
+class Quiet {
+ public:
+  explicit Quiet(const UcxLibrary& ucx) : lock_(mutex_), ucx_(ucx) {
+    if (ucx_.ucs_global_opts_get_value("LOG_LEVEL", level_, sizeof level_) == UCS_OK)
+      ucx_.ucs_global_opts_set_value("LOG_LEVEL", "error");
+  }
+  ~Quiet() {
+    if (level_[0]) ucx_.ucs_global_opts_set_value("LOG_LEVEL", level_);
+  }
+  Quiet(const Quiet&) = delete;
+
+ private:
+  static inline std::mutex mutex_;  // the level is the process's
+  std::lock_guard<std::mutex> lock_;
+  const UcxLibrary& ucx_;
+  char level_[32] = {};
+};
 
 }  // namespace
 
@@ -394,8 +419,8 @@ void Ucx::abandon() {
   abandoned_ = true;
   for (auto& request : requests_)
     if (request->is_recv && request->handle) ucx_.ucp_request_cancel(worker_, request->handle);
-  close_endpoints(1.0, true);
-  drain(1.0, [this] { return free_.size() < requests_.size(); });
+  close_endpoints(forced_close_s, true);
+  drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   events_.clear();
 }
 
@@ -407,11 +432,12 @@ void Ucx::close(double timeout_s) {
     abandoned_ = true;
     for (auto& request : requests_)
       if (request->is_recv && request->handle) ucx_.ucp_request_cancel(worker_, request->handle);
-    drain(1.0, [this] { return free_.size() < requests_.size(); });
+    drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   }
   for (auto& peer : peers_)
     if (peer->pidfd >= 0) ::close(peer->pidfd);
   ::close(processes_fd_);
+  const Quiet quiet(ucx_);
   ucx_.ucp_worker_destroy(worker_);
   ucx_.ucp_cleanup(context_);
   worker_ = nullptr;
