@@ -7,6 +7,10 @@ namespace patallreduce {
 
 namespace {
 
+// Every segment takes a step, and an operation refuses as many steps as this: a larger announcement
+// would only cost memory.
+constexpr std::int32_t max_segments = 1 << 18;
+
 class Writer {
  public:
   template <typename T>
@@ -77,7 +81,7 @@ Call get_call(Reader& in, int ranks) {
   const auto arrivals = in.get<std::uint32_t>();
   in.require(call.dtype <= Dtype::uint8 && call.op <= Op::prod);
   in.require(call.count <= (std::uint64_t{1} << 48));
-  in.require(call.key.segments >= 1 &&
+  in.require(call.key.segments >= 1 && call.key.segments < max_segments &&
              static_cast<std::uint64_t>(call.key.segments) <= call.count + 1);
   in.require(std::isfinite(call.key.segment_time_s) && call.key.segment_time_s >= 0);
   in.require(arrivals == 0 || arrivals == static_cast<std::uint32_t>(ranks));

@@ -65,7 +65,6 @@ Engine::~Engine() {
     return;
   }
   close(0);
-  ::close(wake_fd_);
 }
 
 void Engine::start(double timeout_s) {
@@ -101,24 +100,26 @@ std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, 
   program(call.key);  // a ScheduleError belongs to the caller
   auto ticket = std::make_shared<Ticket>();
   ticket->arrival_s = now_s();
+  bool refused = false;  // once it is in the inbox, its being done is for the driver to tell
   {
     std::lock_guard lock(inbox_mutex_);
     ticket->seq = next_seq_++;
     if (failure_) {
+      refused = true;
       ticket->failure = failure_;
       ticket->done = true;
     } else {
       inbox_.push_back({data, std::move(call), timeout_s, ticket, queued});
+      if (wake) eventfd_write(wake_fd_, 1);
     }
   }
-  if (ticket->done) {
+  if (refused) {
     if (queued) {
       std::lock_guard lock(done_mutex_);
       done_.push_back(ticket);
       done_changed_.notify_all();
     }
   } else if (wake) {
-    eventfd_write(wake_fd_, 1);
     std::lock_guard lock(parking_mutex_);
     if (drivers_ == 0) parking_changed_.notify_all();
   }
@@ -141,7 +142,7 @@ bool Engine::wait(const Ticket& ticket, double slice_s) {
       rest(std::min(left_s, longest_rest_s), driving);
     }
     std::lock_guard lock(parking_mutex_);
-    if (--drivers_ == 0 && !pending_.empty()) parking_changed_.notify_all();
+    if (--drivers_ == 0 && (closed_ || !pending_.empty())) parking_changed_.notify_all();
   }
   return ticket.done.load(std::memory_order_acquire);
 }
@@ -290,17 +291,20 @@ void Engine::prepare(std::uint64_t seq, Pending& pending) {
 // hold: every rank then works on the collective that every other waits for.
 void Engine::admit() {
   bool lowest = true;
+  std::vector<std::uint64_t> complete;  // an empty message has no event to complete it later
   for (auto& [seq, pending] : pending_) {
     if (!pending.admitted) {
-      if (!pending.operation) return;
+      if (!pending.operation) break;
       const std::size_t bytes = pending.call.bytes();
-      if (!lowest && admitted_bytes_ + bytes > options_.scratch_bytes) return;
+      if (!lowest && admitted_bytes_ + bytes > options_.scratch_bytes) break;
       pending.admitted = true;
       admitted_bytes_ += bytes;
       pending.operation->admit();
+      if (pending.operation->drained()) complete.push_back(seq);
     }
     lowest = false;
   }
+  for (const std::uint64_t seq : complete) settle(seq);
 }
 
 void Engine::handle(const Events& events) {
@@ -464,16 +468,20 @@ void Engine::fail(Failure failure, bool tell) {
   }
   for (auto& [seq, pending] : pending_)
     if (pending.ticket && !pending.ticket->done) finish(pending, shared);
-  for (Submission& submission : unstarted) {
-    Pending pending;
-    pending.ticket = submission.ticket;
-    pending.queued = submission.queued;
-    finish(pending, shared);
-  }
+  refuse(unstarted, shared);
   // Operations are destroyed by the caller's next turn: one of them may be on the stack.
   failed_pending_ = std::move(pending_);
   pending_.clear();
   stopping_ = true;
+}
+
+void Engine::refuse(std::deque<Submission>& unstarted, std::shared_ptr<const Failure> failure) {
+  for (Submission& submission : unstarted) {
+    Pending pending;
+    pending.ticket = submission.ticket;
+    pending.queued = submission.queued;
+    finish(pending, failure);
+  }
 }
 
 void Engine::progress_for(double seconds) {
@@ -518,7 +526,9 @@ void Engine::close(double timeout_s) {
     closed_ = true;
     const double deadline_s = now_s() + timeout_s;
     const auto sending = [this] {
-      return std::any_of(pending_.begin(), pending_.end(),
+      std::lock_guard lock(inbox_mutex_);
+      return !inbox_.empty() ||
+             std::any_of(pending_.begin(), pending_.end(),
                          [](const auto& entry) { return entry.second.ticket != nullptr; });
     };
     while (!failure() && sending() && now_s() < deadline_s)
@@ -532,9 +542,15 @@ void Engine::close(double timeout_s) {
         tell_all(Bye{called_});
     }
     if (!failure()) {
-      std::lock_guard lock(inbox_mutex_);
-      failure_ = std::make_shared<const Failure>(
+      const auto closed = std::make_shared<const Failure>(
           Failure{Kind::transport, rank_, "the communicator is closed"});
+      std::deque<Submission> unstarted;
+      {
+        std::lock_guard lock(inbox_mutex_);
+        failure_ = closed;
+        std::swap(unstarted, inbox_);
+      }
+      refuse(unstarted, closed);
     }
     stopping_ = true;
   }
@@ -544,6 +560,10 @@ void Engine::close(double timeout_s) {
     parking_changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  {  // Callers in wait() leave within one rest.
+    std::unique_lock lock(parking_mutex_);
+    parking_changed_.wait(lock, [this] { return drivers_ == 0; });
+  }
   {
     std::lock_guard lock(done_mutex_);
     done_ended_ = true;
@@ -553,6 +573,7 @@ void Engine::close(double timeout_s) {
   transport_->close(std::min(timeout_s, 2.0));
   pending_.clear();
   failed_pending_.clear();
+  ::close(wake_fd_);
 }
 
 std::shared_ptr<const Failure> Engine::failure() const {

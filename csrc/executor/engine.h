@@ -108,6 +108,7 @@ class Engine {
   void check_deadlines(double now_s);
   void fail(Failure failure, bool tell);
   void finish(Pending& pending, std::shared_ptr<const Failure> failure);
+  void refuse(std::deque<Submission>& unstarted, std::shared_ptr<const Failure> failure);
   void tell(int peer, const Message& message);
   void tell_all(const Message& message);
   void progress_for(double seconds);

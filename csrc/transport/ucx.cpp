@@ -22,12 +22,18 @@ constexpr unsigned acknowledgement_id = 2;
 // Messages from this size on go to neighbours in one copy.
 constexpr std::size_t direct_bytes = 32 * 1024;
 
-// A tag is sender (14 bits), then the caller's tag (50 bits).
+// A forced close waits for nobody, it needs a few turns of progress. A receive that a dead peer
+// left half done never ends; without progress nothing touches its memory.
+constexpr double forced_close_s = 0.1;
+
+// A tag is sender (14 bits), then the caller's tag (50 bits) masked with the communicator's token:
+// its epoch, so that nothing of another communicator ever matches.
 constexpr int caller_bits = 50;
 constexpr int max_ranks = 1 << (64 - caller_bits);
 
-std::uint64_t wire_tag(int sender, std::uint64_t tag) {
-  return static_cast<std::uint64_t>(sender) << caller_bits | tag;
+std::uint64_t wire_tag(int sender, std::uint64_t token, std::uint64_t tag) {
+  const std::uint64_t epoch = token & ((std::uint64_t{1} << caller_bits) - 1);
+  return static_cast<std::uint64_t>(sender) << caller_bits | (tag ^ epoch);
 }
 
 struct ControlHeader {
@@ -282,8 +288,8 @@ void Ucx::send_message(int to, std::uint64_t tag, const void* data, std::size_t 
   param.cb.send = on_send;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  start(request,
-        ucx_.ucp_tag_send_nbx(peers_[to]->endpoint, data, bytes, wire_tag(rank_, tag), &param));
+  start(request, ucx_.ucp_tag_send_nbx(peers_[to]->endpoint, data, bytes,
+                                       wire_tag(rank_, token_, tag), &param));
 }
 
 void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, Token token) {
@@ -320,8 +326,8 @@ void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   void* target = request->offered ? static_cast<void*>(&request->offer) : data;
   const std::size_t target_bytes = request->offered ? sizeof request->offer : bytes;
-  void* handle =
-      ucx_.ucp_tag_recv_nbx(worker_, target, target_bytes, wire_tag(from, tag), ~0ull, &param);
+  void* handle = ucx_.ucp_tag_recv_nbx(worker_, target, target_bytes, wire_tag(from, token_, tag),
+                                       ~0ull, &param);
   if (!UCS_PTR_IS_PTR(handle))
     end(request, UCS_PTR_STATUS(handle));
   else if (ucx_.ucp_request_check_status(handle) == UCS_INPROGRESS)
@@ -467,8 +473,8 @@ void Ucx::cancel_all() {
 void Ucx::abandon() {
   if (!worker_ || abandoned_) return;
   cancel_all();
-  close_endpoints(1.0, true);
-  drain(1.0, [this] { return free_.size() < requests_.size(); });
+  close_endpoints(forced_close_s, true);
+  drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   events_.clear();
 }
 
@@ -478,10 +484,11 @@ void Ucx::close(double timeout_s) {
     // What was sent is flushed to those that still listen; then nothing is left to hear.
     close_endpoints(timeout_s, timeout_s <= 0);
     cancel_all();
-    drain(1.0, [this] { return free_.size() < requests_.size(); });
+    drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   }
   peers_.clear();
   ::close(processes_fd_);
+  const Quiet quiet(ucx_);
   ucx_.ucp_worker_destroy(worker_);
   ucx_.ucp_cleanup(context_);
   worker_ = nullptr;

@@ -58,7 +58,9 @@ const UcxLibrary& UcxLibrary::open(const std::string& libucp) {
   FIND(ucp_request_cancel);
   FIND(ucp_request_check_status);
   FIND(ucp_request_free);
-  FIND(ucs_status_string);  // libucp depends on libucs, so this handle finds it
+  FIND(ucs_status_string);  // libucp depends on libucs, so this handle finds it and the next two
+  FIND(ucs_global_opts_set_value);
+  FIND(ucs_global_opts_get_value);
 #undef FIND
   unsigned major, minor, release;
   found->ucp_get_version(&major, &minor, &release);

@@ -3,6 +3,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstddef>
 #include <string>
 
 namespace patallreduce {
@@ -37,6 +38,8 @@ struct UcxLibrary {
   decltype(&::ucp_request_check_status) ucp_request_check_status;
   decltype(&::ucp_request_free) ucp_request_free;
   const char* (*ucs_status_string)(ucs_status_t);
+  ucs_status_t (*ucs_global_opts_set_value)(const char* name, const char* value);
+  ucs_status_t (*ucs_global_opts_get_value)(const char* name, char* value, std::size_t max);
 
   // Opens `libucp` (a path, or a bare name for the loader to find) once; later calls return the
   // same copy: two UCX in one process are trouble. Throws TransportError naming what is missing.
