@@ -77,10 +77,10 @@ class State:
         self.timeout_s = timeout_s
         self._calls: dict[tuple[Any, ...], _core.Call] = {}
         self.communicator = _communicator(process_group, transport, timeout_s)
-        self._released = False
-        _users[self.communicator] = _users.get(self.communicator, 0) + 1
         # A bad hint, name or segment count should not wait for the first backward.
         self._check()
+        self._released = False
+        _users[self.communicator] = _users.get(self.communicator, 0) + 1
 
     def _check(self) -> None:
         probe = torch.empty(max(self.segments or 1, 1))
@@ -229,7 +229,11 @@ def register(
         transport=transport,
         timeout_s=timeout_s,
     )
-    ddp_model.register_comm_hook(state, allreduce_hook)
+    try:
+        ddp_model.register_comm_hook(state, allreduce_hook)
+    except BaseException:
+        state.release()
+        raise
     return Handle(state)
 
 

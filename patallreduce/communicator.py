@@ -19,6 +19,7 @@ import torch.distributed as dist
 from patallreduce import _core, environment, ucx
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
+from patallreduce.schedules import algorithms
 from patallreduce.selection import choose_algorithm, choose_segments
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.work import Completer, Work
@@ -27,6 +28,7 @@ _DEFAULT_TIMEOUT_S = 300.0
 _DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 5.0
 _STATS_KEPT = 1024
+_ALGORITHMS = tuple(algorithms())
 
 
 class Communicator:
@@ -232,6 +234,11 @@ class Communicator:
         if algorithm == "auto":
             algorithm = environment.get("ALGORITHM") or choose_algorithm(
                 hints, message_bytes, self.link
+            )
+        if algorithm not in _ALGORITHMS:
+            raise _core.ScheduleError(
+                f"unknown algorithm {algorithm!r} on rank {self.rank}; "
+                f"known: {', '.join(_ALGORITHMS)}"
             )
         if segments is None:
             segments = int(environment.get_float("SEGMENTS") or 0) or choose_segments(
