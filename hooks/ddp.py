@@ -55,6 +55,7 @@ class State:
         "algorithm",
         "arrivals_s",
         "communicator",
+        "process_group",
         "segments",
         "timeout_s",
         "transport",
@@ -70,6 +71,7 @@ class State:
         transport: str = "auto",
         timeout_s: float | None = None,
     ) -> None:
+        self.process_group = process_group
         self.algorithm = algorithm
         self.arrivals_s = None if arrivals_s is None else [float(a) for a in arrivals_s]
         self.segments = segments
