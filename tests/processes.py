@@ -133,6 +133,7 @@ def _kill(process: Any) -> None:
 
 
 def _serve(connection: Connection) -> None:
+    faulthandler.enable()
     torch.set_num_threads(1)  # there are more ranks than cores
     while True:
         try:
