@@ -52,6 +52,7 @@ class State:
         "algorithm",
         "arrivals_s",
         "communicator",
+        "process_group",
         "segments",
         "timeout_s",
         "transport",
@@ -67,16 +68,17 @@ class State:
         transport: str = "auto",
         timeout_s: float | None = None,
     ) -> None:
+        self.process_group = process_group
         self.algorithm = algorithm
         self.arrivals_s = None if arrivals_s is None else [float(a) for a in arrivals_s]
         self.segments = segments
         self.transport = transport
         self.timeout_s = timeout_s
         self.communicator = _communicator(process_group, transport, timeout_s)
-        self._released = False
-        _users[self.communicator] = _users.get(self.communicator, 0) + 1
         # A bad hint, name or segment count should not wait for the first backward.
         self._check()
+        self._released = False
+        _users[self.communicator] = _users.get(self.communicator, 0) + 1
 
     def _check(self) -> None:
         probe = torch.empty(max(self.segments or 1, 1))
@@ -219,7 +221,11 @@ def register(
         transport=transport,
         timeout_s=timeout_s,
     )
-    ddp_model.register_comm_hook(state, allreduce_hook)
+    try:
+        ddp_model.register_comm_hook(state, allreduce_hook)
+    except BaseException:
+        state.release()
+        raise
     return Handle(state)
 
 

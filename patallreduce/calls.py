@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from patallreduce import _core, environment
 from patallreduce.link import Link
+from patallreduce.schedules import algorithms
 from patallreduce.selection import choose_algorithm, choose_segments
 
 OPS = dict(_core.Op.__members__)
+_ALGORITHMS = tuple(algorithms())
 
 
 class Request(NamedTuple):
@@ -46,6 +48,10 @@ def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) ->
     algorithm = request.algorithm
     if algorithm == "auto":
         algorithm = environment.get("ALGORITHM") or choose_algorithm(hints, message_bytes, link())
+    if algorithm not in _ALGORITHMS:
+        raise _core.ScheduleError(
+            f"unknown algorithm {algorithm!r} on rank {rank}; known: {', '.join(_ALGORITHMS)}"
+        )
     segments = request.segments
     if segments is None:
         forced = int(environment.get_float("SEGMENTS") or 0)

@@ -69,7 +69,7 @@ class RankProcesses:
         outcomes = self.outcomes(ranks, function, *args, timeout_s=timeout_s)
         errors = [outcome.error for outcome in outcomes if isinstance(outcome, RankFailure)]
         for other in errors[1:]:  # one of these may be the cause of the first
-            errors[0].add_note("".join(traceback.format_exception(other)))
+            errors[0].add_note("\n".join([str(other), *getattr(other, "__notes__", [])]))
         if errors:
             raise errors[0]
         return outcomes
@@ -133,6 +133,7 @@ def _kill(process: Any) -> None:
 
 
 def _serve(connection: Connection) -> None:
+    faulthandler.enable()
     torch.set_num_threads(1)  # there are more ranks than cores
     while True:
         try:
@@ -170,7 +171,9 @@ def _pickled(error: BaseException) -> bytes:
     try:
         pickle.loads(pickled := pickle.dumps(RankFailure(error)))
     except Exception:
-        return pickle.dumps(RankFailure(RuntimeError(f"{type(error).__name__}: {error}")))
+        stand_in = RuntimeError(f"{type(error).__name__}: {error}")
+        stand_in.__notes__ = error.__notes__
+        return pickle.dumps(RankFailure(stand_in))
     return pickled
 
 

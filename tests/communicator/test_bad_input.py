@@ -57,8 +57,8 @@ def test_tensors(pair, name, async_op):
 BAD_ARGUMENTS = [
     ({"op": "xor"}, ValueError, "sum, avg, min, max, prod, got 'xor'"),
     ({"op": None}, ValueError, "got None"),
-    ({"algorithm": "rong"}, pat.ScheduleError, "'rong'; known: .*ring"),
-    ({"algorithm": 3}, TypeError, None),
+    ({"algorithm": "rong"}, pat.ScheduleError, "'rong' on rank 1; known: .*ring"),
+    ({"algorithm": 3}, pat.ScheduleError, "unknown algorithm 3 on rank 1"),
     ({"segments": 0}, pat.ScheduleError, r"1 to 5 .*got 0 on rank 1"),
     ({"segments": -1}, pat.ScheduleError, "got -1"),
     ({"segments": 6}, pat.ScheduleError, r"1 to 5 .*got 6"),
