@@ -26,15 +26,14 @@ constexpr unsigned control_id = 1;
 // left half done never ends; without progress nothing touches its memory.
 constexpr double forced_close_s = 0.1;
 
-// A tag is sender (14 bits), epoch (8 bits of the token), caller's tag (42 bits).
-constexpr int caller_bits = 42;
-constexpr int epoch_bits = 8;
-constexpr int max_ranks = 1 << (64 - caller_bits - epoch_bits);
+// A tag is sender (14 bits) and caller's tag (50 bits), scrambled by the token: a message with
+// another token matches no receive, but for one chance in 2^50.
+constexpr int caller_bits = 50;
+constexpr int max_ranks = 1 << (64 - caller_bits);
 
 std::uint64_t wire_tag(int sender, std::uint64_t token, std::uint64_t tag) {
-  const std::uint64_t epoch = token & ((1u << epoch_bits) - 1);
-  return (static_cast<std::uint64_t>(sender) << (caller_bits + epoch_bits)) |
-         (epoch << caller_bits) | tag;
+  constexpr std::uint64_t mask = (std::uint64_t{1} << caller_bits) - 1;
+  return (static_cast<std::uint64_t>(sender) << caller_bits) | ((tag ^ token) & mask);
 }
 
 struct ControlHeader {
