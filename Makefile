@@ -6,6 +6,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h')
+NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
@@ -54,12 +55,37 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS)
+
+# The core without Python under the sanitizers; SEED=... repeats a run.
+SEED ?= 1
+LIBUCX = $(dir $(shell $(BIN)/python -c 'import libucx; print(libucx.__file__)'))
+SANITIZED := $(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(NATIVE_TESTS))
+export TSAN_OPTIONS := halt_on_error=1
+export ASAN_OPTIONS := detect_stack_use_after_return=1
+export UBSAN_OPTIONS := halt_on_error=1 print_stacktrace=1
+
+sanitize: .venv/ready
+	$(MAKE) --no-print-directory -j $$(nproc) build/address,undefined/core_tests build/thread/core_tests INCLUDE=$(LIBUCX)include
+	build/address,undefined/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
+# UCX patches the code of mmap for its registration cache, which crashes ThreadSanitizer's own.
+	UCX_MEM_MMAP_HOOK_MODE=none build/thread/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
+
+define sanitized
+build/$(1)/%.o: %.cpp $$(NATIVE) $$(NATIVE_TESTS)
+	@mkdir -p $$(@D)
+	g++ -std=c++17 -O1 -g -fsanitize=$(1) -fno-omit-frame-pointer -ffp-contract=off -Icsrc -isystem $$(INCLUDE) -c $$< -o $$@
+build/$(1)/core_tests: $$(SANITIZED:%.cpp=build/$(1)/%.o)
+	g++ -fsanitize=$(1) $$^ -pthread -ldl -o $$@
+endef
+comma := ,
+$(eval $(call sanitized,address$(comma)undefined))
+$(eval $(call sanitized,thread))
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE)
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS)
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so

@@ -62,8 +62,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  // Both return at once. The memory must stay valid until `token` is finished. A recv whose
-  // message has another size reports the sender as lost, with the two sizes.
+  // Both return at once. A tag has 50 bits. The memory must stay valid until `token` is finished. A
+  // recv whose message has another size reports the sender as lost, with the two sizes.
   virtual void send(int to, std::uint64_t tag, const void* data, std::size_t bytes,
                     Token token) = 0;
   virtual void recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token token) = 0;

@@ -1,0 +1,113 @@
+"""Whatever ends a rank, the others end too, in time, with its name, and leave nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import failures
+
+ENDINGS = Path(__file__).with_name("endings.py")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        failures.Case("kill", "shm", "before", 0),
+        failures.Case("kill", "shm", "during", 1),
+        failures.Case("kill", "tcp", "during", 2),
+        failures.Case("kill", "tcp", "after", 3),
+        failures.Case("stop", "shm", "during", 0),
+        failures.Case("stop", "tcp", "before", 1),
+    ],
+    ids=str,
+)
+def test_the_others_name_a_rank_that_is_gone(case):
+    check(failures.run(case))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", list(failures.cases(48)), ids=str)
+def test_the_others_name_a_rank_that_is_gone_in_every_case(case):
+    check(failures.run(case))
+
+
+def check(outcome):
+    assert outcome.problems == []
+    assert not outcome.hung
+    assert 0 <= outcome.detect_s < failures.limit_s(outcome.case)
+
+
+@pytest.fixture
+def end(tmp_path):
+    """Run one of endings.py; what each rank met, by rank."""
+
+    def run(name):
+        ran = subprocess.Popen(
+            [sys.executable, ENDINGS, name, tmp_path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, errors = ran.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(ran.pid, signal.SIGKILL)  # its forks as well
+            raise
+        assert "UCX" not in output + errors
+        assert "terminate called" not in errors
+        assert "Traceback" not in errors
+        return [json.loads(line) for line in output.splitlines()]
+
+    return run
+
+
+def test_killed(end):
+    ranks = end("killed")
+    assert ranks[1]["status"] == -signal.SIGKILL
+    for rank in (ranks[0], ranks[2]):
+        assert (rank["raised"], rank["named"], rank["status"]) == ("PeerLostError", 1, 0)
+
+
+def test_interrupted(end):
+    ranks = end("interrupted")
+    assert (ranks[1]["raised"], ranks[1]["status"]) == ("KeyboardInterrupt", 0)
+    for rank in (ranks[0], ranks[2]):
+        assert (rank["raised"], rank["named"], rank["status"]) == ("TransportError", 1, 0)
+
+
+def test_an_exception_between_collectives_ends_the_others(end):
+    ranks = end("raised")
+    assert (ranks[1]["raised"], ranks[1]["status"]) == ("ZeroDivisionError", 0)
+    for rank in (ranks[0], ranks[2]):
+        assert (rank["raised"], rank["named"], rank["status"]) == ("TransportError", 1, 0)
+        assert "ZeroDivisionError: of its own" in rank["text"]
+
+
+def test_a_rank_that_closes_while_others_still_call(end):
+    ranks = end("left")
+    assert ranks[1] == {"rank": 1, "status": 0}
+    for rank in (ranks[0], ranks[2]):
+        assert (rank["raised"], rank["named"], rank["status"]) == ("PeerLostError", 1, 0)
+        assert "after 1 collectives" in rank["text"]
+        assert "called number 2" in rank["text"]
+
+
+@pytest.mark.parametrize("name", ["left_one_by_one", "left_pending", "unclosed"])
+def test_nothing_is_wrong_with(end, name):
+    started_s = time.monotonic()
+    assert end(name) == [{"rank": rank, "status": 0} for rank in range(3)]
+    assert time.monotonic() - started_s < 30
+
+
+def test_no_close_after_a_failure(end):
+    ranks = end("failed_unclosed")
+    assert ranks[1]["status"] == 3
+    for rank in (ranks[0], ranks[2]):
+        assert (rank["raised"], rank["named"], rank["status"]) == ("PeerLostError", 1, 0)

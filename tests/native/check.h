@@ -1,0 +1,58 @@
+// A test program of the core without Python, for the sanitizers: `make sanitize`.
+//
+// A test is a function; main.cpp lists them. Random choices come from one seed, printed on failure.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "executor/engine.h"
+#include "transport/loopback.h"
+
+namespace patallreduce::native {
+
+using Random = std::mt19937_64;
+
+inline int pick(Random& random, int first, int last) {
+  return std::uniform_int_distribution<int>(first, last)(random);
+}
+
+[[noreturn]] void failed(const char* file, int line, const std::string& what);
+
+// Sleeps at random, at most `longest_us`.
+void pause(Random& random, int longest_us);
+
+// The registry's algorithms, and `halving_doubling` for 4 ranks and 4 segments.
+Steps steps_of(const ScheduleKey& key, int ranks, int rank);
+
+// Runs `body(rank)` in a thread per rank.
+void each_rank(int ranks, const std::function<void(int)>& body);
+
+// Engines started over `transports`, or over a hub of their own.
+std::vector<std::unique_ptr<Engine>> engines_over(
+    const std::vector<std::shared_ptr<Transport>>& transports);
+std::vector<std::unique_ptr<Engine>> loopback_engines(int ranks, std::shared_ptr<LoopbackHub> hub);
+
+Call call_of(std::uint64_t count, const std::string& algorithm, int segments,
+             Dtype dtype = Dtype::float32, Op op = Op::sum);
+
+// Drives until done; fails after a minute.
+void wait(Engine& engine, const Ticket& ticket);
+
+// Random collectives with sums checked, several in flight, over any engines.
+void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& random, int calls,
+                        int largest_count);
+
+void test_control(Random& random);
+void test_schedules(Random& random);
+void test_failures(Random& random);
+void test_ucx(Random& random, const std::string& libucp);
+
+}  // namespace patallreduce::native
+
+#define CHECK(condition) \
+  if (!(condition)) ::patallreduce::native::failed(__FILE__, __LINE__, #condition)

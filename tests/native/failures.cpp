@@ -1,0 +1,136 @@
+// Ways to end badly, at random times: every ticket ends, with the same error on every rank.
+#include "check.h"
+
+namespace patallreduce::native {
+
+namespace {
+
+constexpr int ranks = 4;
+using Engines = std::vector<std::unique_ptr<Engine>>;
+
+// Collectives on every rank until `disturb` makes them fail.
+void until_failure(Engines& engines, Random& random, Kind kind, int named,
+                   const std::function<void()>& disturb) {
+  const unsigned long seed = random();
+  std::thread disturber(disturb);
+  each_rank(ranks, [&](int rank) {
+    Random own(seed + static_cast<unsigned long>(rank));
+    std::vector<std::vector<float>> values;
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    for (int i = 0;; ++i) {
+      values.emplace_back(50000);
+      tickets.push_back(
+          engines[rank]->submit(values.back().data(), call_of(50000, "ring", 16), 60));
+      pause(own, 1000);
+      if (i < 3) continue;  // several in flight
+      wait(*engines[rank], *tickets[i - 3]);
+      if (tickets[i - 3]->failure) break;
+    }
+    for (const auto& ticket : tickets) {
+      wait(*engines[rank], *ticket);
+      CHECK(!ticket->failure || (ticket->failure->kind == kind && ticket->failure->rank == named));
+    }
+    const auto failure = engines[rank]->failure();
+    CHECK(failure && failure->kind == kind && failure->rank == named);
+    engines[rank]->close(1);
+    engines[rank]->close(1);
+  });
+  disturber.join();
+}
+
+void lost(Random& random) {
+  const int victim = pick(random, 0, ranks - 1);
+  auto hub = std::make_shared<LoopbackHub>(ranks);
+  auto engines = loopback_engines(ranks, hub);
+  Random own(random());
+  until_failure(engines, random, Kind::lost, victim, [&] {
+    pause(own, 20000);
+    hub->lose(victim);
+  });
+}
+
+void aborted(Random& random) {
+  const int victim = pick(random, 0, ranks - 1);
+  auto engines = loopback_engines(ranks, nullptr);
+  Random own(random());
+  until_failure(engines, random, Kind::transport, victim, [&] {
+    pause(own, 20000);
+    engines[victim]->abort("by the test");
+  });
+}
+
+void late(Random& random) {
+  const int victim = pick(random, 0, ranks - 1);
+  auto engines = loopback_engines(ranks, nullptr);
+  // It stays until the others gave up: a rank that closes is lost, not late.
+  const unsigned long seed = random();
+  each_rank(ranks, [&](int rank) {
+    Random own(seed + static_cast<unsigned long>(rank));
+    if (rank == victim) {
+      while (!engines[rank]->failure()) pause(own, 10000);
+    } else {
+      std::vector<float> values(1000);
+      pause(own, 5000);
+      const auto ticket = engines[rank]->submit(values.data(), call_of(1000, "slt", 3), 0.5);
+      wait(*engines[rank], *ticket);
+      CHECK(ticket->failure);
+    }
+    const auto failure = engines[rank]->failure();
+    CHECK(failure->kind == Kind::timeout && failure->rank == victim);
+    engines[rank]->close(1);
+  });
+}
+
+void mismatched(Random& random) {
+  const int victim = pick(random, 0, ranks - 1);
+  auto engines = loopback_engines(ranks, nullptr);
+  const int from = pick(random, 0, 5);
+  each_rank(ranks, [&](int rank) {
+    for (int i = 0;; ++i) {
+      std::vector<float> values(20001);
+      const auto call = call_of(rank == victim && i >= from ? 20001 : 20000, "ring", 8);
+      const auto ticket = engines[rank]->submit(values.data(), call, 60);
+      wait(*engines[rank], *ticket);
+      if (!ticket->failure) continue;
+      // Or the one before: the others may be done with that and abort while this rank is not.
+      CHECK(i + 1 >= from && ticket->failure->kind == Kind::mismatch);
+      break;
+    }
+    engines[rank]->close(1);
+  });
+}
+
+// Closing with collectives submitted: they end, and nobody waits for ever.
+void closed(Random& random) {
+  auto engines = loopback_engines(ranks, nullptr);
+  const unsigned long seed = random();
+  each_rank(ranks, [&](int rank) {
+    Random own(seed + static_cast<unsigned long>(rank));
+    std::vector<std::vector<float>> values(6, std::vector<float>(30000));
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    for (auto& message : values)
+      tickets.push_back(engines[rank]->submit_queued(message.data(), call_of(30000, "prr", 8), 60));
+    std::thread waiter([&] {
+      for (const auto& ticket : tickets) wait(*engines[rank], *ticket);
+    });
+    pause(own, 3000);
+    engines[rank]->close(30);
+    for (const auto& ticket : tickets) CHECK(ticket->done && !ticket->failure);
+    waiter.join();
+    while (engines[rank]->next_done(0)) {
+    }
+    const auto after = engines[rank]->submit(values[0].data(), call_of(30000, "prr", 8), 60);
+    CHECK(after->done && after->failure);
+  });
+}
+
+}  // namespace
+
+void test_failures(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    for (const auto& test : {lost, aborted, mismatched, closed}) test(random);
+  }
+  late(random);
+}
+
+}  // namespace patallreduce::native

@@ -1,0 +1,36 @@
+// core_tests SEED [LIBUCP]: runs every test; UCX's only if its library is given.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "check.h"
+
+namespace patallreduce::native {
+
+namespace {
+unsigned long seed;
+}
+
+void failed(const char* file, int line, const std::string& what) {
+  std::fprintf(stderr, "%s:%d: failed with seed %lu: %s\n", file, line, seed, what.c_str());
+  std::abort();
+}
+
+void run(const char* name, const std::function<void(Random&)>& test) {
+  const double start_s = now_s();
+  Random random(seed);
+  test(random);
+  std::printf("%-12s passed in %.1f s\n", name, now_s() - start_s);
+  std::fflush(stdout);
+}
+
+}  // namespace patallreduce::native
+
+int main(int argc, char** argv) {
+  using namespace patallreduce::native;
+  seed = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
+  run("control", test_control);
+  run("schedules", test_schedules);
+  run("failures", test_failures);
+  if (argc > 2) run("ucx", [&](Random& random) { test_ucx(random, argv[2]); });
+}

@@ -1,0 +1,49 @@
+// The same over UCX, its ranks in one process: shared memory moves the data as between processes.
+#include "transport/ucx.h"
+
+#include "check.h"
+
+namespace patallreduce::native {
+
+namespace {
+
+std::vector<std::shared_ptr<Transport>> connected(const UcxLibrary& library, int ranks,
+                                                  Random& random) {
+  const std::uint64_t token = random();
+  std::vector<std::shared_ptr<Ucx>> transports;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < ranks; ++rank) {
+    transports.push_back(std::make_shared<Ucx>(library, rank, ranks, token, ""));
+    addresses.push_back(transports.back()->address());
+  }
+  for (const auto& transport : transports) transport->connect(addresses);
+  return {transports.begin(), transports.end()};
+}
+
+}  // namespace
+
+void test_ucx(Random& random, const std::string& libucp) {
+  const UcxLibrary& library = UcxLibrary::open(libucp);
+  for (const int ranks : {2, 3}) {
+    auto engines = engines_over(connected(library, ranks, random));
+    random_collectives(engines, random, 8, 300000);
+    each_rank(ranks, [&](int rank) { engines[rank]->close(10); });
+  }
+  // Given up in the middle: the memory is the caller's again once the ticket is done.
+  auto engines = engines_over(connected(library, 3, random));
+  const unsigned long seed = random();
+  each_rank(3, [&](int rank) {
+    Random own(seed + static_cast<unsigned long>(rank));
+    for (;;) {
+      auto values = std::make_unique<std::vector<float>>(1 << 18);
+      const auto ticket = engines[rank]->submit(values->data(), call_of(1 << 18, "ring", 16), 60);
+      if (rank == 1 && pick(own, 0, 5) == 0) engines[1]->abort("by the test");
+      wait(*engines[rank], *ticket);
+      values.reset();
+      if (ticket->failure) break;
+    }
+    engines[rank]->close(1);
+  });
+}
+
+}  // namespace patallreduce::native

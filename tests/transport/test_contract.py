@@ -1,0 +1,200 @@
+"""What csrc/transport/transport.h promises, asked of every transport."""
+
+import ctypes
+import itertools
+import random
+import threading
+import time
+
+import pytest
+
+from patallreduce import _core
+
+from .conftest import World, over_ucx, sleeps
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES_BYTES = [1, 8 * KIB, 8 * KIB + 1, 64 * KIB, MIB, 5 * MIB]
+MAX_CONTROL_BYTES = 64 * KIB
+
+
+def message(count, seed):
+    return bytearray(random.Random(seed).randbytes(count))
+
+
+def address(buffer):
+    return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
+
+
+@pytest.mark.parametrize("size_bytes", SIZES_BYTES)
+@pytest.mark.parametrize("posted_first", [True, False])
+def test_a_message_arrives_whatever_its_size_and_whoever_is_first(world, size_bytes, posted_first):
+    sent, received = message(size_bytes, 1), bytearray(size_bytes)
+
+    def recv():
+        world[1].transport.recv(0, 9, address(received), size_bytes, 101)
+
+    if posted_first:
+        recv()
+    world[0].transport.send(1, 9, address(sent), size_bytes, 100)
+    if not posted_first:
+        world.drive(0.01)
+        assert world[1].finished == []
+        recv()
+    world.until(lambda: world[0].finished and world[1].finished)
+
+    assert received == sent
+    assert (world[0].finished, world[1].finished) == ([100], [101])
+
+
+def test_messages_are_named_by_sender_and_tag_in_any_order(world):
+    """240 in flight, posted and sent in random orders, all sizes and both senders."""
+    chance = random.Random(3)
+    sizes_bytes = [1, 100, 8 * KIB, 20 * KIB]
+    names = [(sender, tag) for sender in (0, 2) for tag in [*range(119), (1 << 50) - 1]]
+    sent = {name: message(chance.choice(sizes_bytes), str(name)) for name in names}
+    received = {name: bytearray(len(sent[name])) for name in names}
+    todo = [("send", name) for name in names] + [("recv", name) for name in names]
+    chance.shuffle(todo)
+    for verb, (sender, tag) in todo:
+        token = names.index((sender, tag))
+        if verb == "send":
+            data = sent[sender, tag]
+            world[sender].transport.send(1, tag, address(data), len(data), token)
+        else:
+            data = received[sender, tag]
+            world[1].transport.recv(sender, tag, address(data), len(data), token)
+        if chance.random() < 0.2:
+            world.drive(0)
+    world.until(lambda: sum(len(rank.finished) for rank in world.ranks) == 2 * len(names))
+
+    assert received == sent
+    assert sorted(world[1].finished) == list(range(len(names)))
+    assert sorted(world[0].finished + world[2].finished) == list(range(len(names)))
+
+
+def test_control_messages_keep_their_order_per_sender(world):
+    sizes_bytes = [0, 1, 100, 8 * KIB, MAX_CONTROL_BYTES]
+    sent = {
+        sender: [bytes(message(size, f"{sender} {i}")) for i in range(5) for size in sizes_bytes]
+        for sender in (0, 2)
+    }
+    for pair in itertools.zip_longest(sent[0], sent[2]):
+        for sender, data in zip((0, 2), pair, strict=True):
+            world[sender].transport.control(1, data)
+    world.until(lambda: len(world[1].control) == 2 * len(sent[0]))
+
+    for sender in (0, 2):
+        assert [data for source, data in world[1].control if source == sender] == sent[sender]
+
+
+@pytest.mark.parametrize("expected_bytes", [64, 4 * KIB, 3 * MIB])
+@pytest.mark.parametrize("sent_bytes", [65, 5 * KIB, 2 * MIB])
+def test_another_size_reports_the_sender_lost_with_both_sizes(world, expected_bytes, sent_bytes):
+    sent, received = message(sent_bytes, 1), bytearray(expected_bytes)
+    world[1].transport.recv(0, 9, address(received), expected_bytes, 101)
+    world[0].transport.send(1, 9, address(sent), sent_bytes, 100)
+    world.until(lambda: world[1].lost)
+
+    ((rank, reason),) = world[1].lost
+    assert rank == 0
+    assert str(sent_bytes) in reason
+    assert str(expected_bytes) in reason
+    assert world[1].finished == []
+
+
+@pytest.mark.parametrize("what", ["control", "message"])
+def test_an_armed_sleeper_is_woken(world, what):
+    sent, received = message(100, 1), bytearray(100)
+    world[1].transport.recv(0, 9, address(received), 100, 101)
+    world.drive(0.05)  # connections stand
+    assert sleeps(world[1].transport, 0.05)
+
+    def send():
+        time.sleep(0.1)
+        if what == "control":
+            world[0].transport.control(1, b"wake")
+        else:
+            world[0].transport.send(1, 9, address(sent), 100, 100)
+        world[0].progress()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert not sleeps(world[1].transport, 10)
+    sender.join()
+    world.until(lambda: world[1].control or world[1].finished)
+
+
+def test_abandoned_memory_is_not_touched(world):
+    posted, large = bytearray(4 * MIB), message(4 * MIB, 1)
+    world[1].transport.recv(0, 1, address(posted), len(posted), 101)
+    world[1].transport.recv(0, 2, address(posted), 100, 102)
+    world[0].transport.send(1, 1, address(large), len(large), 100)
+    for rank in world.ranks:
+        rank.progress()  # under way, perhaps
+    world[1].transport.abandon()
+    posted[:] = bytes(len(posted))
+    finished = list(world[1].finished)
+    with_small = message(100, 2)
+    world[0].transport.send(1, 2, address(with_small), 100, 103)
+    for _ in range(1000):
+        world[0].progress()
+    world[1].transport.close(0.1)
+
+    assert posted == bytes(len(posted))
+    assert world[1].finished == finished
+
+
+def test_close_delivers_what_was_sent(world):
+    """Small messages and control are the sender's no longer once it closes."""
+    sent, received = message(1000, 1), bytearray(1000)
+    world[0].transport.control(1, b"bye")
+    world[0].transport.send(1, 9, address(sent), 1000, 100)
+    closing = threading.Thread(target=world[0].transport.close, args=(5.0,))
+    closing.start()
+    world[1].transport.recv(0, 9, address(received), 1000, 101)
+    deadline_s = time.monotonic() + 10
+    while not (world[1].finished and world[1].control):
+        world[1].progress()
+        assert time.monotonic() < deadline_s
+    closing.join()
+
+    assert received == sent
+    assert world[1].control == [(0, b"bye")]
+
+
+def test_close_is_idempotent_and_follows_abandon(world):
+    world[0].transport.abandon()
+    world[0].transport.abandon()
+    for _ in range(2):
+        for rank in world.ranks:
+            rank.transport.close(0.5)
+
+
+def test_ucx_drops_control_messages_without_the_token():
+    world = World(over_ucx(3, tokens=[77, 77, 78]))
+    world[2].transport.control(0, b"stranger")
+    world[1].transport.control(0, b"friend")
+    world.until(lambda: world[0].control)
+    world.drive(0.2)
+    assert world[0].control == [(1, b"friend")]
+    world.close()
+
+
+@pytest.mark.parametrize("other_token", [76, 77 + (1 << 20), 77 + (1 << 49)])
+def test_ucx_drops_messages_without_the_token(other_token):
+    world = World(over_ucx(3, tokens=[77, 77, other_token]))
+    sent, received = message(100, 1), bytearray(100)
+    world[0].transport.recv(2, 9, address(received), 100, 1)
+    world[2].transport.send(0, 9, address(sent), 100, 2)
+    world.drive(0.2)
+    assert world[0].finished == []
+    assert received == bytes(100)
+    world.close()
+
+
+def test_a_lost_rank_is_told_once_to_the_others():
+    hub = _core.LoopbackHub(3)
+    world = World([_core.Loopback(hub, rank) for rank in range(3)])
+    hub.lose(1)
+    world.drive(0.01)
+    assert [[rank for rank, _ in other.lost] for other in world.ranks] == [[1], [], [1]]
