@@ -101,17 +101,19 @@ std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, 
   program(call.key);  // a ScheduleError belongs to the caller
   auto ticket = std::make_shared<Ticket>();
   ticket->arrival_s = now_s();
+  bool failed;  // not ticket->done: once in the inbox, the engine may finish it at any moment
   {
     std::lock_guard lock(inbox_mutex_);
     ticket->seq = next_seq_++;
-    if (failure_) {
+    failed = failure_ != nullptr;
+    if (failed) {
       ticket->failure = failure_;
       ticket->done = true;
     } else {
       inbox_.push_back({data, std::move(call), timeout_s, ticket, queued});
     }
   }
-  if (ticket->done) {
+  if (failed) {
     if (queued) {
       std::lock_guard lock(done_mutex_);
       done_.push_back(ticket);
