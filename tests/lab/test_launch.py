@@ -58,7 +58,10 @@ def test_timeout_names_the_ranks_still_running():
 
 def test_exit_code_and_prefixed_lines_reach_the_command_line(plain_lab):
     code, output = plain_lab.run(
-        2, "import os; print('here'); raise SystemExit(5 * int(os.environ['RANK']))"
+        2,
+        "import os, time; print('here', flush=True); rank = int(os.environ['RANK']);"
+        "time.sleep(2 * rank);"  # its failure ends rank 0, which must have spoken by then
+        "raise SystemExit(5 * rank)",
     )
     assert code == 5
     assert "[0] here" in output.splitlines()
