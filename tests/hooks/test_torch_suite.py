@@ -20,42 +20,42 @@ import pytest
 
 from tests.hooks.shipped import run_hook_parity, run_shipped
 
-DDP_TESTS = """
-DistributedDataParallelCPU
-DistributedDataParallelCPU_grad_is_view
-accumulate_gradients_no_sync
-accumulate_gradients_no_sync_grad_is_view
-ddp_broadcast_buffer
-ddp_broadcast_buffer_via_hook
-ddp_bucket_cap_mb_list
-ddp_buffer_hook_allreduce
-ddp_buffer_hook_allreduce_return_future
-ddp_control_flow_different_across_ranks
-ddp_control_flow_same_across_ranks
-ddp_create_graph
-ddp_forward_backward_hook
-ddp_ignore_params_arg
-ddp_init_sync_buffers_with_forward_sync_buffers_false
-ddp_join_model_equivalence
-ddp_join_respects_forward_sync_buffers_false
-ddp_logging_data_cpu
-ddp_new_tensor_in_fwd
-ddp_new_tensor_in_fwd_static_graph
-ddp_remove_autograd_hooks
-ddp_returns_tensor_with_no_grad
-ddp_sink_noclone
-ddp_static_graph_nested_types
-ddp_uneven_input_join_disable
-detect_ddp_is_actually_static
-different_graph_across_ranks
-invalid_static_graph
-output_unused_in_loss_dict_module
-output_unused_in_loss_tuple_module
-skip_all_reduce_unused_parameters
-static_graph_api_cpu
-static_graph_multi_forward
-undefined_grad_parity_unused_parameters
-""".split()
+DDP_TESTS = [
+    "DistributedDataParallelCPU",
+    "DistributedDataParallelCPU_grad_is_view",
+    "accumulate_gradients_no_sync",
+    "accumulate_gradients_no_sync_grad_is_view",
+    "ddp_broadcast_buffer",
+    "ddp_broadcast_buffer_via_hook",
+    "ddp_bucket_cap_mb_list",
+    "ddp_buffer_hook_allreduce",
+    "ddp_buffer_hook_allreduce_return_future",
+    "ddp_control_flow_different_across_ranks",
+    "ddp_control_flow_same_across_ranks",
+    "ddp_create_graph",
+    "ddp_forward_backward_hook",
+    "ddp_ignore_params_arg",
+    "ddp_init_sync_buffers_with_forward_sync_buffers_false",
+    "ddp_join_model_equivalence",
+    "ddp_join_respects_forward_sync_buffers_false",
+    "ddp_logging_data_cpu",
+    "ddp_new_tensor_in_fwd",
+    "ddp_new_tensor_in_fwd_static_graph",
+    "ddp_remove_autograd_hooks",
+    "ddp_returns_tensor_with_no_grad",
+    "ddp_sink_noclone",
+    "ddp_static_graph_nested_types",
+    "ddp_uneven_input_join_disable",
+    "detect_ddp_is_actually_static",
+    "different_graph_across_ranks",
+    "invalid_static_graph",
+    "output_unused_in_loss_dict_module",
+    "output_unused_in_loss_tuple_module",
+    "skip_all_reduce_unused_parameters",
+    "static_graph_api_cpu",
+    "static_graph_multi_forward",
+    "undefined_grad_parity_unused_parameters",
+]
 
 
 @pytest.mark.parametrize("name", DDP_TESTS)
@@ -71,5 +71,5 @@ def test_shipped_compile_static_graph(processes):
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_hook_parity(processes, ranks):
-    """torch's _test_ddp_hook_parity: 100 iterations against plain DDP and the exact average."""
+    """Torch's _test_ddp_hook_parity: 100 iterations against plain DDP and the exact average."""
     assert processes.run(ranks, run_hook_parity) == [100] * ranks
