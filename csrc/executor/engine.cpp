@@ -187,6 +187,8 @@ bool Engine::turn() {
     if (!pending_.empty()) {
       const double now = now_s();
       if (now >= next_check_s_) check_deadlines(now);
+    } else {
+      checked_s_ = 0;
     }
   } catch (const std::exception& error) {
     events_.clear();
@@ -295,7 +297,7 @@ void Engine::admit() {
   for (auto& [seq, pending] : pending_) {
     if (!pending.admitted) {
       if (!pending.operation) break;
-      const std::size_t bytes = pending.call.bytes();
+      const std::size_t bytes = Operation::most_scratch_bytes(pending.call);
       if (!lowest && admitted_bytes_ + bytes > options_.scratch_bytes) break;
       pending.admitted = true;
       admitted_bytes_ += bytes;
@@ -410,7 +412,7 @@ void Engine::settle(std::uint64_t seq) {
   if (pending.operation->has_result() && !pending.ticket->done) finish(pending, nullptr);
   if (!pending.operation->drained()) return;
   pending.ticket->drained_s = now_s();
-  if (pending.admitted) admitted_bytes_ -= pending.call.bytes();
+  if (pending.admitted) admitted_bytes_ -= Operation::most_scratch_bytes(pending.call);
   pending_.erase(found);
   admit();
 }
@@ -429,11 +431,19 @@ void Engine::finish(Pending& pending, std::shared_ptr<const Failure> failure) {
 void Engine::check_deadlines(double now) {
   double interval = 0.5;
   bool old = false;
+  // A process that was itself held up (stopped, starved) has heard nobody: it asks again and gives
+  // the others time to answer before it blames them.
+  const bool held_up = checked_s_ != 0 && now > checked_s_ + interval_s(shortest_timeout_s_);
+  if (held_up) liveness_.nothing_pending();
+  if (held_up) judge_after_s_ = now + 3 * interval_s(shortest_timeout_s_);
+  checked_s_ = now;
+  shortest_timeout_s_ = 5.0;
   for (const auto& [seq, pending] : pending_) {
     if (!pending.ticket || pending.ticket->done) continue;
-    interval = std::min(interval, interval_s(pending.timeout_s));
+    shortest_timeout_s_ = std::min(shortest_timeout_s_, pending.timeout_s);
+    interval = interval_s(shortest_timeout_s_);
     old = old || now > pending.ticket->arrival_s + interval;
-    if (now < pending.ticket->arrival_s + pending.timeout_s) continue;
+    if (now < std::max(pending.ticket->arrival_s + pending.timeout_s, judge_after_s_)) continue;
     auto [culprits, text] = liveness_.culprit(seq, now, interval);
     const int waits_for = pending.operation->waiting_for();
     const int named = culprits.empty() ? waits_for : culprits.front();

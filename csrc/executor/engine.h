@@ -132,6 +132,9 @@ class Engine {
   std::map<int, std::uint64_t> left_;  // ranks that closed, and how many collectives they called
   std::uint64_t called_ = 0;
   double next_check_s_ = 0;
+  double checked_s_ = 0;           // when deadlines were last looked at; 0: nothing was pending
+  double judge_after_s_ = 0;
+  double shortest_timeout_s_ = 5;  // of what is pending
   double idle_since_s_ = 0;
   bool all_posted_ = false;  // in this idle stretch
   bool closed_ = false;

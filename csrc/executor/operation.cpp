@@ -154,7 +154,9 @@ void Operation::post_receives(bool all) {
   const auto& recvs = program_->recvs;
   for (; next_recv_ < recvs.size(); ++next_recv_) {
     const std::int32_t step = recvs[next_recv_];
-    if (lands_directly(step) || bytes_of(step) == 0) continue;
+    if (lands_directly(step) || is_skipped(step)) continue;
+    // A result depends on this rank's contribution: before its arrival none can come.
+    if (program_->last_write[step] && program_->steps[step].verb == Verb::recv && !arrived()) return;
     const std::size_t bytes = bytes_of(step);
     if (!all && receiving_bytes_ > 0 && receiving_bytes_ + bytes > window_bytes) return;
     piece_of_[step] = take_piece(bytes);
@@ -163,6 +165,12 @@ void Operation::post_receives(bool all) {
                     token(step));
     if (state_[step] == State::waiting) state_[step] = State::posted;
   }
+}
+
+// A segment can be empty when a message has few elements; then its messages are left out on both
+// sides. The messages of an empty message are sent: they are how ranks find that they disagree.
+bool Operation::is_skipped(std::int32_t step) const {
+  return bytes_of(step) == 0 && call_.count > 0;
 }
 
 // The result of a segment this rank does not pass on: it needs no private copy, and it cannot
@@ -184,7 +192,7 @@ void Operation::run() {
 // Runs a step whose earlier steps are done. True if it is complete at once.
 bool Operation::try_step(std::int32_t step) {
   const Verb verb = program_->steps[step].verb;
-  if (bytes_of(step) == 0) return true;
+  if (is_skipped(step)) return true;
   if (verb == Verb::send) return start_send(step);
   const bool landed = state_[step] == State::landed;
   if (!landed && !lands_directly(step)) {

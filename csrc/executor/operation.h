@@ -3,9 +3,9 @@
 // Early in: receives are posted into private pieces of scratch before this rank has arrived.
 // Early out: what is sent after a segment got its result is sent from a private piece, never from
 // the caller's memory, so the caller may go on while sends drain.
-// Every segment has one value: the caller's memory at first, then the piece it was summed into. A
-// segment needs at most one piece, so the scratch of an operation is bounded by its message (plus
-// one copy of what is sent unsummed when the caller's values must be scaled first).
+// Every segment has one value: the caller's memory at first, then the piece it was summed into. With
+// a result that comes while the sum is still being sent, a segment has at most two pieces: the
+// scratch of an operation is bounded by twice its message, and by its message before arrival.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ class Operation {
   Operation(const Operation&) = delete;
 
   const Call& call() const { return call_; }
+  static std::size_t most_scratch_bytes(const Call& call) { return 2 * call.bytes(); }
   const Program& program() const { return *program_; }
   bool arrived() const { return arrived_; }
   bool has_result() const { return arrived() && needed_left_ == 0; }
@@ -72,6 +73,7 @@ class Operation {
   void apply_recv_reduce(std::int32_t step);
   void apply_recv(std::int32_t step);
   void complete(std::int32_t step);
+  bool is_skipped(std::int32_t step) const;
   bool lands_directly(std::int32_t step) const;
   Token token(std::int32_t step) const;
   std::uint64_t tag(std::int32_t step) const;

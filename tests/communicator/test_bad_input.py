@@ -173,7 +173,7 @@ def test_forked_child(processes):
 def test_unknown_environment_variable_is_warned_about(monkeypatch):
     monkeypatch.setenv("PATALLREDUCE_TIMEOUT", "5")
     with (
-        pytest.warns(UserWarning, match="PATALLREDUCE_TIMEOUT; known: .*PATALLREDUCE_TIMEOUT_S"),
+        pytest.warns(UserWarning, match=r"PATALLREDUCE_TIMEOUT; known: .*PATALLREDUCE_TIMEOUT_S"),
         pytest.raises(RuntimeError, match="not initialised"),
     ):
         pat.Communicator()
@@ -181,5 +181,5 @@ def test_unknown_environment_variable_is_warned_about(monkeypatch):
 
 def test_bad_environment_variable_is_named(monkeypatch):
     monkeypatch.setenv("PATALLREDUCE_TIMEOUT_S", "soon")
-    with pytest.raises(ValueError, match="PATALLREDUCE_TIMEOUT_S: .*'soon'"):
+    with pytest.raises(ValueError, match=r"PATALLREDUCE_TIMEOUT_S: .*'soon'"):
         pat.Communicator.loopback(2)

@@ -22,8 +22,9 @@ RANKS = [2, 3, 4, 5, 8]
 LINK = pat.Link(20e-6, 2e9)  # given, so that no test spends its time on measuring it
 
 
-def check_on_this_rank(communicator, count, dtype, op, algorithm, seed):
+def check_on_this_rank(communicator, case, seed):
     """Rank 0 against the reference, every other rank against rank 0."""
+    count, dtype, op, algorithm = case
     rank, ranks = communicator.rank, communicator.ranks
     choose = random.Random(seed)
     segments = choose.randint(1, max(min(count, 5 * ranks), 1))
@@ -34,20 +35,20 @@ def check_on_this_rank(communicator, count, dtype, op, algorithm, seed):
     communicator.all_reduce(
         tensor, op, algorithm, segments=segments, arrivals_s=arrivals_s, segment_time_s=tau_s
     )
-    case = f"{count} of {dtype}, {op}, {algorithm}, {segments} segments, {arrivals_s}"
+    what = f"{count} of {dtype}, {op}, {algorithm}, {segments} segments, {arrivals_s}"
     if rank == 0:
         schedule = pat.schedule(algorithm, ranks, segments, arrivals_s, segment_time_s=tau_s)
-        assert_is_a_sum(tensor, expected(parts, op, schedule), case)
+        assert_is_a_sum(tensor, expected(parts, op, schedule), what)
     if count:
         of_rank_0 = bits(tensor).clone()
         dist.broadcast(of_rank_0.view(torch.uint8), 0)
-        assert torch.equal(bits(tensor), of_rank_0), f"rank {rank} differs: {case}"
+        assert torch.equal(bits(tensor), of_rank_0), f"rank {rank} differs: {what}"
 
 
 def sums(cases):
     with pat.Communicator(timeout_s=30, link=LINK) as communicator:
         for seed, case in enumerate(cases):
-            check_on_this_rank(communicator, *case, seed)
+            check_on_this_rank(communicator, case, seed)
 
 
 @pytest.mark.parametrize("ranks", RANKS)

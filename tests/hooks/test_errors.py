@@ -25,7 +25,7 @@ def train_until_rebuilt(ddp_model):
 def registers_twice():
     ddp_model = DistributedDataParallel(mlp())
     handle = pat.register(ddp_model, timeout_s=20)
-    with pytest.raises(RuntimeError, match="can only be called once"):
+    with pytest.raises(RuntimeError, match=r"can only be called once"):
         pat.register(ddp_model, timeout_s=20)
     ddp_model(batch("mlp", dist.get_rank(), 0)).sum().backward()
     communicator = handle.communicator
@@ -50,7 +50,7 @@ def bad_arguments():
     ):
         with pytest.raises(error, match=match):
             pat.register(ddp_model, **({"timeout_s": 20.0} | arguments))
-    with pytest.raises(TypeError, match="got Sequential: register.DistributedDataParallel"):
+    with pytest.raises(TypeError, match=r"got Sequential: register.DistributedDataParallel"):
         pat.register(mlp())
     handle = pat.register(ddp_model, timeout_s=20)  # the refusals left nothing behind
     ddp_model(batch("mlp", dist.get_rank(), 0)).sum().backward()
@@ -88,7 +88,7 @@ def sparse_gradients(by_hand):
     else:
         pat.register(ddp_model, timeout_s=5)
     start_s = time.monotonic()
-    with pytest.raises(TypeError, match="sparse"):
+    with pytest.raises(TypeError, match=r"sparse"):
         ddp_model(batch("embedding", dist.get_rank(), 0)).sum().backward()
     assert time.monotonic() - start_s < 3
 
@@ -101,7 +101,7 @@ def test_sparse_gradients_are_refused(processes, by_hand):
 def skips_a_backward(absent):
     """The absent rank runs no backward: the others' raises, with its class and the rank's name."""
     ddp_model = DistributedDataParallel(mlp())
-    handle = pat.register(ddp_model, timeout_s=0.7)
+    handle = pat.register(ddp_model, timeout_s=2)
     rank = dist.get_rank()
     train_until_rebuilt(ddp_model)
     if rank == absent:
@@ -110,9 +110,9 @@ def skips_a_backward(absent):
             ddp_model(batch("mlp", rank, 1)).sum().backward()
     else:
         start_s = time.monotonic()
-        with pytest.raises(RuntimeError, match="TransportTimeout: .*bucket 0") as raised:
+        with pytest.raises(RuntimeError, match=r"TransportTimeout: .*bucket 0") as raised:
             ddp_model(batch("mlp", rank, 1)).sum().backward()
-        assert 0.6 < time.monotonic() - start_s < 3
+        assert 1.9 < time.monotonic() - start_s < 4
         assert f"rank {absent} had not called it" in str(raised.value)
         dist.barrier()
     handle.close()
@@ -137,7 +137,7 @@ def gives_up(odd_rank):
         with pytest.raises(KeyError), handle.communicator:
             raise KeyError("the reason")
     else:
-        with pytest.raises(RuntimeError, match="TransportError|aborted") as raised:
+        with pytest.raises(RuntimeError, match=r"TransportError|aborted") as raised:
             ddp_model(batch("mlp", rank, 1)).sum().backward()
         assert f"rank {odd_rank} aborted: KeyError: 'the reason'" in str(raised.value)
     dist.barrier()
@@ -194,7 +194,7 @@ def after_close():
     handle = pat.register(ddp_model, timeout_s=10)
     ddp_model(batch("mlp", dist.get_rank(), 0)).sum().backward()
     handle.close()
-    with pytest.raises(pat.TransportError, match="closed"):
+    with pytest.raises(pat.TransportError, match=r"closed"):
         ddp_model(batch("mlp", dist.get_rank(), 0)).sum().backward()
 
 
@@ -205,7 +205,7 @@ def test_a_backward_after_close_is_refused(processes):
 def python_reducer():
     state = pat.hooks.State(timeout_s=10)
     weight = torch.ones(3)
-    with pytest.raises(TypeError, match="expected a GradBucket, got tuple; set torch._dynamo"):
+    with pytest.raises(TypeError, match=r"expected a GradBucket, got tuple; set torch._dynamo"):
         pat.hooks.allreduce_hook(state, (weight, weight))
     state.release()
 
