@@ -83,6 +83,8 @@ class RankProcess:
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment},
         )
+        assert self.process.stdout is not None
+        self.output = self.process.stdout.fileno()
 
     def go(self) -> None:
         """Let it go on."""
@@ -92,8 +94,7 @@ class RankProcess:
 
     def read(self) -> bool:
         """Take what it said; False at its end."""
-        assert self.process.stdout is not None
-        said = os.read(self.process.stdout.fileno(), 65536)
+        said = os.read(self.output, 65536)
         *lines, self._partial = (self._partial + said).split(b"\n")
         for line in lines:
             try:
@@ -115,7 +116,7 @@ class RankProcess:
 def wait_for(ranks: Iterable[RankProcess], event: str | None, timeout_s: float) -> bool:
     """Read until every rank has told `event`, or ended; False if the time is up first."""
     deadline_s = time.monotonic() + timeout_s
-    waiting = {r.process.stdout: r for r in ranks if event is None or event not in r.events}
+    waiting = {r.output: r for r in ranks if event is None or event not in r.events}
     while waiting:
         ready, _, _ = select.select(list(waiting), [], [], max(0, deadline_s - time.monotonic()))
         if not ready:

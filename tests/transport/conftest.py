@@ -22,6 +22,7 @@ class Rank:
         self.finished += finished
         self.control += control
         self.lost += lost
+        return bool(finished or control or lost)
 
 
 class World:
@@ -51,14 +52,12 @@ class World:
             rank.transport.close(0.1)
 
 
-def sleeps(transport, timeout_s):
-    """Arm and sleep as the engine does; True if nothing woke it."""
-    deadline_s = time.monotonic() + timeout_s
-    while not transport.arm():
-        if time.monotonic() > deadline_s:
+def sleeps(rank, timeout_s):
+    """Arm and sleep as the engine does; True if there was nothing and nothing woke it."""
+    while not rank.transport.arm():
+        if rank.progress():
             return False
-        transport.progress()
-    ready, _, _ = select.select(transport.event_fds(), [], [], timeout_s)
+    ready, _, _ = select.select(rank.transport.event_fds(), [], [], timeout_s)
     return not ready
 
 

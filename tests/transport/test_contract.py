@@ -107,7 +107,7 @@ def test_an_armed_sleeper_is_woken(world, what):
     sent, received = message(100, 1), bytearray(100)
     world[1].transport.recv(0, 9, address(received), 100, 101)
     world.drive(0.05)  # connections stand
-    assert sleeps(world[1].transport, 0.05)
+    assert sleeps(world[1], 0.05)
 
     def send():
         time.sleep(0.1)
@@ -119,47 +119,62 @@ def test_an_armed_sleeper_is_woken(world, what):
 
     sender = threading.Thread(target=send)
     sender.start()
-    assert not sleeps(world[1].transport, 10)
+    assert not sleeps(world[1], 10)
     sender.join()
     world.until(lambda: world[1].control or world[1].finished)
 
 
+def test_what_has_come_already_keeps_a_rank_awake(world):
+    sent = message(100, 1)
+    received = [bytearray(100) for _ in range(2)]
+    for tag in range(2):
+        world[1].transport.recv(0, tag, address(received[tag]), 100, tag)
+        world[0].transport.send(1, tag, address(sent), 100, tag)
+        for _ in range(100):
+            world[0].progress()
+        time.sleep(0.05)
+        assert not sleeps(world[1], 5)
+        world.until(lambda tag=tag: tag in world[1].finished)
+
+
 def test_abandoned_memory_is_not_touched(world):
-    posted, large = bytearray(4 * MIB), message(4 * MIB, 1)
+    posted, large, small = bytearray(4 * MIB), message(4 * MIB, 1), message(100, 2)
     world[1].transport.recv(0, 1, address(posted), len(posted), 101)
     world[1].transport.recv(0, 2, address(posted), 100, 102)
+    world[1].transport.send(2, 3, address(large), len(large), 104)  # gives close() much to do
     world[0].transport.send(1, 1, address(large), len(large), 100)
     for rank in world.ranks:
         rank.progress()  # under way, perhaps
     world[1].transport.abandon()
     posted[:] = bytes(len(posted))
-    finished = list(world[1].finished)
-    with_small = message(100, 2)
-    world[0].transport.send(1, 2, address(with_small), 100, 103)
+    world[0].transport.send(1, 2, address(small), 100, 103)
     for _ in range(1000):
         world[0].progress()
-    world[1].transport.close(0.1)
+    world[1].transport.close(0.2)
 
     assert posted == bytes(len(posted))
-    assert world[1].finished == finished
 
 
 def test_close_delivers_what_was_sent(world):
-    """Small messages and control are the sender's no longer once it closes."""
-    sent, received = message(1000, 1), bytearray(1000)
-    world[0].transport.control(1, b"bye")
-    world[0].transport.send(1, 9, address(sent), 1000, 100)
-    closing = threading.Thread(target=world[0].transport.close, args=(5.0,))
+    """More than fits into the transport's own buffers; the sender makes no other call."""
+    count = 300
+    sent = message(8 * KIB, 1)
+    received = [bytearray(8 * KIB) for _ in range(count)]
+    for tag in range(count):
+        world[0].transport.control(1, bytes([tag % 256]))
+        world[0].transport.send(1, tag, address(sent), len(sent), tag)
+    closing = threading.Thread(target=world[0].transport.close, args=(10.0,))
     closing.start()
-    world[1].transport.recv(0, 9, address(received), 1000, 101)
+    for tag in range(count):
+        world[1].transport.recv(0, tag, address(received[tag]), len(sent), tag)
     deadline_s = time.monotonic() + 10
-    while not (world[1].finished and world[1].control):
+    while len(world[1].finished) < count or len(world[1].control) < count:
         world[1].progress()
         assert time.monotonic() < deadline_s
     closing.join()
 
-    assert received == sent
-    assert world[1].control == [(0, b"bye")]
+    assert all(data == sent for data in received)
+    assert world[1].control == [(0, bytes([tag % 256])) for tag in range(count)]
 
 
 def test_close_is_idempotent_and_follows_abandon(world):
