@@ -119,7 +119,8 @@ void Operation::admit() {
 }
 
 void Operation::arrive(void* data) {
-  data_ = static_cast<std::byte*>(data);
+  static std::byte nothing;  // an empty tensor has no address
+  data_ = call_.count > 0 ? static_cast<std::byte*>(data) : &nothing;
   arrived_ = true;
   if (program_->steps.empty()) {
     if (scale_ != 1) scale_copy(data_, data_, call_.count, call_.dtype, scale_);

@@ -87,7 +87,7 @@ class Operation {
   double scale_;          // of the caller's values: 1/ranks for avg of floats
   std::int64_t divisor_;  // of the result: ranks for avg of integers
 
-  std::byte* data_ = nullptr;  // null for an empty message, too
+  std::byte* data_ = nullptr;
   bool arrived_ = false;
   bool admitted_ = false;
   std::vector<std::size_t> offsets_;  // bytes where each segment begins; one more for the end

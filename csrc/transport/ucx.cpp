@@ -412,6 +412,9 @@ void Ucx::progress(Events& events) {
     Request* request = offers_.front();
     offers_.pop_front();
     take_offer(request);
+    // A sender that gave up says so before its memory changes: hear it before believing the copy.
+    while (ucx_.ucp_worker_progress(worker_)) {
+    }
   }
   if (!events_.empty()) events.take(events_);
 }
