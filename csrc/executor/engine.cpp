@@ -15,7 +15,8 @@ namespace patallreduce {
 namespace {
 
 constexpr double idle_before_posting_all_s = 1e-3;
-constexpr double parked_s = 2e-3;  // how soon the engine's thread returns after a caller drove
+constexpr double parked_s = 1e-3;  // how soon the engine's thread returns after a caller drove
+constexpr int takeover_yields = 100;
 constexpr double longest_rest_s = 0.02;   // while something is pending: deadlines, pulses
 constexpr double linger_s = 0.02;         // for an abort to leave before connections are cut
 constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of another
@@ -71,17 +72,14 @@ void Engine::start(double timeout_s) {
   std::unique_lock driving(driving_);
   tell_all(Hello{1});
   greeted_[rank_] = 1;
-  const double deadline_s = now_s() + timeout_s;
-  while (!failure() && std::count(greeted_.begin(), greeted_.end(), 0) > 0) {
-    if (now_s() > deadline_s) {
-      const auto missing = std::find(greeted_.begin(), greeted_.end(), 0) - greeted_.begin();
-      fail({Kind::timeout, static_cast<int>(missing),
-            concat("rank ", rank_, ": rank ", missing, " did not connect over ", transport_->name(),
-                   " within ", timeout_s, " s")},
-           true);
-    } else if (!turn()) {
-      rest(longest_rest_s, driving);
-    }
+  const auto missing = [this] { return std::find(greeted_.begin(), greeted_.end(), 0); };
+  drive(driving, now_s() + timeout_s, [&] { return failure() || missing() == greeted_.end(); });
+  if (!failure() && missing() != greeted_.end()) {
+    const int rank = static_cast<int>(missing() - greeted_.begin());
+    fail({Kind::timeout, rank,
+          concat("rank ", rank_, ": rank ", rank, " did not connect over ", transport_->name(),
+                 " within ", timeout_s, " s")},
+         true);
   }
   if (const auto failed = failure()) raise(*failed);
   thread_ = std::thread([this] { thread_main(); });
@@ -120,31 +118,54 @@ std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, 
       done_changed_.notify_all();
     }
   } else if (wake) {
-    std::lock_guard lock(parking_mutex_);
-    if (drivers_ == 0) parking_changed_.notify_all();
+    if (drivers_ == 0) unpark();
   }
   return ticket;
 }
 
 bool Engine::wait(const Ticket& ticket, double slice_s) {
-  if (ticket.done.load(std::memory_order_acquire)) return true;
-  const double until_s = now_s() + slice_s;
+  const auto done = [&] { return ticket.done.load(std::memory_order_acquire); };
+  if (done()) return true;
+  const double began_s = now_s();
+  ++drivers_;
+  bool pending;
   {
-    std::lock_guard lock(parking_mutex_);
-    ++drivers_;
+    std::unique_lock driving(driving_, std::defer_lock);
+    drive(driving, began_s + slice_s, [&] { return done() || stopping_; });
+    pending = !pending_.empty();
   }
-  {
-    std::unique_lock driving(driving_);
-    while (!ticket.done.load(std::memory_order_acquire) && !stopping_) {
-      if (turn()) continue;
-      const double left_s = until_s - now_s();
-      if (left_s <= 0) break;
-      rest(std::min(left_s, longest_rest_s), driving);
-    }
-    std::lock_guard lock(parking_mutex_);
-    if (--drivers_ == 0 && (closed_ || !pending_.empty())) parking_changed_.notify_all();
+  // After a short drive another call is likely, and will take what is left along; the engine's
+  // thread comes back by itself soon.
+  const bool long_drive = now_s() > began_s + parked_s / 2;
+  if (--drivers_ == 0 && (closed_ || (pending && long_drive))) unpark();
+  return done();
+}
+
+// Turns until `done`, or `until_s` has passed. Ends with the lock held.
+template <typename Done>
+void Engine::drive(std::unique_lock<std::mutex>& driving, double until_s, Done done) {
+  for (;;) {
+    if (!driving.owns_lock()) take_over(driving);
+    if (done()) return;
+    if (turn()) continue;
+    const double left_s = until_s - now_s();
+    if (left_s <= 0) return;
+    rest(std::min(left_s, longest_rest_s), driving);
   }
-  return ticket.done.load(std::memory_order_acquire);
+}
+
+// The engine's thread leaves within a turn: shorter than falling asleep and being woken.
+void Engine::take_over(std::unique_lock<std::mutex>& driving) {
+  for (int i = 0; i < takeover_yields; ++i) {
+    if (driving.try_lock()) return;
+    sched_yield();
+  }
+  driving.lock();
+}
+
+void Engine::unpark() {
+  std::lock_guard lock(parking_mutex_);
+  parking_changed_.notify_all();
 }
 
 std::shared_ptr<Ticket> Engine::next_done(double timeout_s) {
@@ -158,18 +179,15 @@ std::shared_ptr<Ticket> Engine::next_done(double timeout_s) {
 }
 
 void Engine::thread_main() {
-  std::unique_lock driving(driving_);
+  std::unique_lock driving(driving_, std::defer_lock);
   while (!stopping_) {
-    {
+    if (drivers_ > 0) {
+      if (driving.owns_lock()) driving.unlock();
       std::unique_lock parking(parking_mutex_);
-      if (drivers_ > 0) {
-        driving.unlock();
-        parking_changed_.wait_for(parking, std::chrono::duration<double>(parked_s));
-        parking.unlock();
-        driving.lock();
-        continue;
-      }
+      parking_changed_.wait_for(parking, std::chrono::duration<double>(parked_s));
+      continue;
     }
+    if (!driving.owns_lock()) driving.lock();
     if (!turn()) rest(pending_.empty() ? -1 : longest_rest_s, driving);
   }
 }
@@ -199,6 +217,7 @@ bool Engine::turn() {
 }
 
 // Called after a turn without events: spins, then sleeps, at most `at_most_s` (< 0: for ever).
+// Gives the lock up when it sleeps.
 void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
   const double now = now_s();
   if (idle_since_s_ == 0) {
@@ -233,7 +252,6 @@ void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
     eventfd_t value;
     eventfd_read(wake_fd_, &value);
   }
-  driving.lock();
 }
 
 bool Engine::take_submissions() {
@@ -534,15 +552,13 @@ void Engine::close(double timeout_s) {
     std::unique_lock driving(driving_);
     if (closed_) return;
     closed_ = true;
-    const double deadline_s = now_s() + timeout_s;
     const auto sending = [this] {
       std::lock_guard lock(inbox_mutex_);
       return !inbox_.empty() ||
              std::any_of(pending_.begin(), pending_.end(),
                          [](const auto& entry) { return entry.second.ticket != nullptr; });
     };
-    while (!failure() && sending() && now_s() < deadline_s)
-      if (!turn()) rest(longest_rest_s, driving);
+    drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
     if (!failure()) {
       if (sending())
         fail({Kind::transport, rank_,
@@ -565,14 +581,11 @@ void Engine::close(double timeout_s) {
     stopping_ = true;
   }
   eventfd_write(wake_fd_, 1);
-  {
-    std::lock_guard lock(parking_mutex_);
-    parking_changed_.notify_all();
-  }
+  unpark();
   if (thread_.joinable()) thread_.join();
   {  // Callers in wait() leave within one rest.
     std::unique_lock lock(parking_mutex_);
-    parking_changed_.wait(lock, [this] { return drivers_ == 0; });
+    while (drivers_ > 0) parking_changed_.wait_for(lock, std::chrono::duration<double>(parked_s));
   }
   {
     std::lock_guard lock(done_mutex_);

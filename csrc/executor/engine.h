@@ -91,6 +91,10 @@ class Engine {
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
   void rest(double at_most_s, std::unique_lock<std::mutex>& driving);
+  template <typename Done>
+  void drive(std::unique_lock<std::mutex>& driving, double until_s, Done done);
+  void take_over(std::unique_lock<std::mutex>& driving);
+  void unpark();
 
   bool take_submissions();
   void arrive(Submission& submission);
@@ -132,12 +136,12 @@ class Engine {
   std::map<int, std::uint64_t> left_;  // ranks that closed, and how many collectives they called
   std::uint64_t called_ = 0;
   double next_check_s_ = 0;
-  double checked_s_ = 0;           // when deadlines were last looked at; 0: nothing was pending
+  double checked_s_ = 0;  // when deadlines were last looked at; 0: nothing was pending
   double judge_after_s_ = 0;
   double shortest_timeout_s_ = 5;  // of what is pending
   double idle_since_s_ = 0;
   bool all_posted_ = false;  // in this idle stretch
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
 
   std::mutex programs_mutex_;                                                   // guards this
   std::list<std::pair<ScheduleKey, std::shared_ptr<const Program>>> programs_;  // newest first
@@ -152,9 +156,9 @@ class Engine {
   std::deque<std::shared_ptr<Ticket>> done_;
   bool done_ended_ = false;
 
-  std::mutex parking_mutex_;  // guards this
+  std::atomic<int> drivers_{0};  // callers that drive: the engine's thread keeps out of their way
+  std::mutex parking_mutex_;     // for the engine's thread to sleep meanwhile
   std::condition_variable parking_changed_;
-  int drivers_ = 0;  // callers that drive: the engine's thread keeps out of their way
 
   int wake_fd_;
   const int process_;  // that made it: a forked child only forgets it

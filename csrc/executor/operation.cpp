@@ -157,7 +157,8 @@ void Operation::post_receives(bool all) {
     const std::int32_t step = recvs[next_recv_];
     if (lands_directly(step) || is_skipped(step)) continue;
     // A result depends on this rank's contribution: before its arrival none can come.
-    if (program_->last_write[step] && program_->steps[step].verb == Verb::recv && !arrived()) return;
+    if (program_->last_write[step] && program_->steps[step].verb == Verb::recv && !arrived())
+      return;
     const std::size_t bytes = bytes_of(step);
     if (!all && receiving_bytes_ > 0 && receiving_bytes_ + bytes > window_bytes) return;
     piece_of_[step] = take_piece(bytes);

@@ -3,8 +3,8 @@
 // Early in: receives are posted into private pieces of scratch before this rank has arrived.
 // Early out: what is sent after a segment got its result is sent from a private piece, never from
 // the caller's memory, so the caller may go on while sends drain.
-// Every segment has one value: the caller's memory at first, then the piece it was summed into. With
-// a result that comes while the sum is still being sent, a segment has at most two pieces: the
+// Every segment has one value: the caller's memory at first, then the piece it was summed into.
+// With a result that comes while the sum is still being sent, a segment has at most two pieces: the
 // scratch of an operation is bounded by twice its message, and by its message before arrival.
 #pragma once
 

@@ -20,7 +20,7 @@ constexpr unsigned control_id = 1;
 constexpr unsigned acknowledgement_id = 2;
 
 // Messages from this size on go to neighbours in one copy.
-constexpr std::size_t direct_bytes = 32 * 1024;
+constexpr std::size_t direct_bytes = 8 * 1024;
 
 // A forced close waits for nobody, it needs a few turns of progress. A receive that a dead peer
 // left half done never ends; without progress nothing touches its memory.
