@@ -43,6 +43,7 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
       transport_(transport),
       scratch_(scratch),
       signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
+      early_out_(!call_.key.arrivals_s.empty() || !transport.sends_at_memory_speed()),
       scale_(1),
       divisor_(1),
       needed_left_(program_->needed_count),
@@ -136,11 +137,14 @@ void Operation::arrive(void* data) {
 }
 
 void Operation::finished(std::int32_t step) {
-  if (program_->steps[step].verb == Verb::send) {
+  const Step& s = program_->steps[step];
+  if (s.verb == Verb::send) {
     release(piece_of_[step]);
     complete(step);
-  } else if (piece_of_[step] < 0) {
-    complete(step);  // straight into the caller's memory
+  } else if (piece_of_[step] < 0) {  // straight into the caller's memory
+    for (int segment = s.first; segment < s.last; ++segment)
+      set_value(segment, -1, data_ + begin(segment));
+    complete(step);
   } else {
     receiving_bytes_ -= bytes_of(step);
     state_[step] = State::landed;
@@ -175,11 +179,11 @@ bool Operation::is_skipped(std::int32_t step) const {
   return bytes_of(step) == 0 && call_.count > 0;
 }
 
-// The result of a segment this rank does not pass on: it needs no private copy, and it cannot
+// The result of a segment that this rank does not pass on, or not from private memory. It cannot
 // come before this rank's own contribution has left, so nothing is lost by posting it then.
 bool Operation::lands_directly(std::int32_t step) const {
   return program_->steps[step].verb == Verb::recv && program_->last_write[step] &&
-         !program_->sent_later[step];
+         !(early_out_ && program_->sent_later[step]);
 }
 
 void Operation::run() {
@@ -262,7 +266,7 @@ void Operation::apply_recv_reduce(std::int32_t step) {
   const std::int32_t piece = piece_of_[step];
   std::byte* memory = pieces_[piece].memory;
   const bool result = program_->last_write[step];
-  const bool keep = program_->sent_later[step] || !result;
+  const bool keep = !result || (early_out_ && program_->sent_later[step]);
   for (int segment = s.first; segment < s.last; ++segment) {
     std::byte* received = memory + (begin(segment) - begin(s.first));
     std::byte* home = data_ + begin(segment);
@@ -280,7 +284,7 @@ void Operation::apply_recv_reduce(std::int32_t step) {
     if (keep)
       set_value(segment, piece, received);
     else
-      drop_value(segment);
+      set_value(segment, -1, home);
   }
   release(piece);
 }

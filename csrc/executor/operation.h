@@ -3,6 +3,9 @@
 // Early in: receives are posted into private pieces of scratch before this rank has arrived.
 // Early out: what is sent after a segment got its result is sent from a private piece, never from
 // the caller's memory, so the caller may go on while sends drain.
+// Where every peer copies straight from this rank's memory and nobody is expected to be late, early
+// out would only cost a second copy of the result: then sends leave from the caller's memory, and
+// the result is there when they are done.
 // Every segment has one value: the caller's memory at first, then the piece it was summed into.
 // With a result that comes while the sum is still being sent, a segment has at most two pieces: the
 // scratch of an operation is bounded by twice its message, and by its message before arrival.
@@ -31,7 +34,7 @@ class Operation {
   static std::size_t most_scratch_bytes(const Call& call) { return 2 * call.bytes(); }
   const Program& program() const { return *program_; }
   bool arrived() const { return arrived_; }
-  bool has_result() const { return arrived() && needed_left_ == 0; }
+  bool has_result() const { return arrived() && (early_out_ ? needed_left_ == 0 : drained()); }
   bool drained() const { return arrived() && steps_left_ == 0; }
 
   // Lets it receive. Before this it holds no memory.
@@ -84,6 +87,7 @@ class Operation {
   Transport& transport_;
   Scratch& scratch_;
   std::uint64_t signature_;
+  bool early_out_;
   double scale_;          // of the caller's values: 1/ranks for avg of floats
   std::int64_t divisor_;  // of the result: ranks for avg of integers
 

@@ -72,6 +72,9 @@ class Transport {
   // Appends what happened since the last call; never blocks.
   virtual void progress(Events& events) = 0;
 
+  // Whether every peer copies straight out of the sender's memory.
+  virtual bool sends_at_memory_speed() const { return false; }
+
   // Sleeping: arm() until true, then poll `event_fds()` for POLLIN. False: progress first.
   virtual bool arm() = 0;
   virtual std::vector<int> event_fds() const = 0;

@@ -185,6 +185,7 @@ std::vector<int> Ucx::readable() const {
 
 void Ucx::set_direct(const std::vector<int>& ranks) {
   for (const int rank : ranks) peers_.at(rank)->direct = true;
+  direct_peers_ = static_cast<int>(ranks.size());
 }
 
 Ucx::Request* Ucx::new_request(int peer) {

@@ -48,6 +48,7 @@ class Ucx final : public Transport {
   void recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token token) override;
   void control(int to, const std::string& bytes) override;
   void progress(Events& events) override;
+  bool sends_at_memory_speed() const override { return direct_peers_ == ranks_ - 1; }
   bool arm() override;
   std::vector<int> event_fds() const override;
   void abandon() override;
@@ -95,6 +96,7 @@ class Ucx final : public Transport {
   std::vector<Request*> free_;
   std::deque<Request*> offers_;  // received, to be copied
   Events events_;
+  int direct_peers_ = 0;
   bool abandoned_ = false;
 };
 
