@@ -68,7 +68,7 @@ class Rank:
         rank, ranks = options["rank"], options["ranks"]
         ucx = core.Ucx(options["libucp"], rank, ranks, options["token"])
         ucx.connect(share(Path(options["folder"]), rank, ranks, ucx.address()))
-        self.engine = core.Engine(ucx, 20e-6, 512 << 20)
+        self.engine = core.Engine(ucx, 20e-6, True, 512 << 20)
         self.engine.start(options["start_timeout_s"])
         self.call_s = 0.0
 

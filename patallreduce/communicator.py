@@ -117,12 +117,13 @@ class Communicator:
     def _prepare(
         self, native: _core.Transport, timeout_s: float, link: Link | None, local_ranks: int
     ) -> None:
+        # Spinning pays while every rank of this host has a core to itself.
+        shares_cores = local_ranks > len(os.sched_getaffinity(0))
         spin_s = environment.get_float("SPIN_S")
         if spin_s is None:
-            # Spinning pays while every rank of this host has a core to itself.
-            spin_s = 100e-6 if local_ranks <= (os.cpu_count() or 1) else 20e-6
+            spin_s = 20e-6 if shares_cores else 100e-6
         scratch_bytes = environment.get_float("SCRATCH_BYTES") or _DEFAULT_SCRATCH_BYTES
-        self._engine = _core.Engine(native, spin_s, int(scratch_bytes))
+        self._engine = _core.Engine(native, spin_s, shares_cores, int(scratch_bytes))
         self._transport = native
         self._completer = Completer(self._engine)
         self._timeout_s = timeout_s

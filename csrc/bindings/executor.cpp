@@ -80,12 +80,13 @@ void bind_executor(py::module_& m) {
           "Raises what the collective failed with, if it did.");
 
   py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
-      .def(py::init([](std::shared_ptr<Transport> transport, double spin_s,
+      .def(py::init([](std::shared_ptr<Transport> transport, double spin_s, bool shares_cores,
                        std::size_t scratch_bytes) {
              return std::make_shared<Engine>(
-                 std::move(transport), EngineOptions{spin_s, scratch_bytes, steps_from_registry});
+                 std::move(transport),
+                 EngineOptions{spin_s, shares_cores, scratch_bytes, steps_from_registry});
            }),
-           "transport"_a, "spin_s"_a, "scratch_bytes"_a)
+           "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)
       .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def(
           "submit",

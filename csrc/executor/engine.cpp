@@ -225,7 +225,7 @@ void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
     all_posted_ = false;
   }
   if (now < idle_since_s_ + options_.spin_s) {
-    sched_yield();
+    if (options_.shares_cores) sched_yield();
     return;
   }
   if (!all_posted_ && !pending_.empty()) {

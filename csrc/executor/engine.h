@@ -34,6 +34,7 @@ namespace patallreduce {
 
 struct EngineOptions {
   double spin_s = 20e-6;                     // idle spinning before sleeping
+  bool shares_cores = true;                  // more ranks than cores on this host: yield to them
   std::size_t scratch_bytes = 512ull << 20;  // admitted operations together, but for one
   StepsSource steps_source;
 };
