@@ -167,6 +167,10 @@ class Engine {
   std::thread thread_;
 };
 
+// While something is pending the engine rests no longer than this: deadlines, pulses.
+constexpr double longest_rest_s = 0.02;
+constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of another
+
 double now_s();  // the steady clock: CLOCK_MONOTONIC, Python's time.monotonic()
 
 }  // namespace patallreduce

@@ -1,0 +1,142 @@
+// A collective's way through an engine: called or announced, admitted, settled.
+#include <algorithm>
+
+#include "errors.h"
+#include "executor/engine.h"
+
+namespace patallreduce {
+
+namespace {
+
+constexpr std::size_t kept_programs = 256;
+
+}  // namespace
+
+bool Engine::take_submissions() {
+  bool any = false;
+  for (;;) {
+    Submission submission;
+    {
+      std::lock_guard lock(inbox_mutex_);
+      if (inbox_.empty() || pending_.size() >= seq_ahead) return any;
+      submission = std::move(inbox_.front());
+      inbox_.pop_front();
+    }
+    any = true;
+    arrive(submission);
+  }
+}
+
+void Engine::arrive(Submission& submission) {
+  const std::uint64_t seq = submission.ticket->seq;
+  called_ = seq + 1;
+  const auto [place, is_new] = pending_.try_emplace(seq);
+  Pending& pending = place->second;
+  pending.ticket = submission.ticket;
+  pending.queued = submission.queued;
+  pending.timeout_s = submission.timeout_s;
+  if (!is_new && !(pending.call == submission.call)) {
+    mismatch(seq, rank_, submission.call, pending.announced_by, pending.call);
+    return;
+  }
+  next_check_s_ = 0;
+  pending.call = std::move(submission.call);
+  if (!pending.operation) prepare(seq, pending);
+  std::vector<int> listeners = pending.operation->program().send_peers;
+  const int next = (rank_ + 1) % ranks_;
+  if (std::find(listeners.begin(), listeners.end(), next) == listeners.end())
+    listeners.push_back(next);
+  const std::string announcement = encode(Announcement{seq, pending.call});
+  for (const int peer : listeners)
+    if (peer != rank_) transport_->control(peer, announcement);
+  for (const auto& [peer, called] : left_) {
+    if (called <= seq) {
+      fail_left(peer, called, seq);
+      return;
+    }
+  }
+  pending.operation->arrive(submission.data);
+  admit();
+  settle(seq);
+}
+
+void Engine::prepare(std::uint64_t seq, Pending& pending) {
+  pending.operation = std::make_unique<Operation>(seq, pending.call, program(pending.call.key),
+                                                  *transport_, scratch_);
+}
+
+// In order of their numbers, so that all ranks admit alike; the lowest always, whatever the others
+// hold: every rank then works on the collective that every other waits for.
+void Engine::admit() {
+  bool lowest = true;
+  std::vector<std::uint64_t> complete;  // an empty message has no event to complete it later
+  for (auto& [seq, pending] : pending_) {
+    if (!pending.admitted) {
+      if (!pending.operation) break;
+      const std::size_t bytes = Operation::most_scratch_bytes(pending.call);
+      if (!lowest && admitted_bytes_ + bytes > options_.scratch_bytes) break;
+      pending.admitted = true;
+      admitted_bytes_ += bytes;
+      pending.operation->admit();
+      if (pending.operation->drained()) complete.push_back(seq);
+    }
+    lowest = false;
+  }
+  for (const std::uint64_t seq : complete) settle(seq);
+}
+
+void Engine::handle(const Events& events) {
+  const double now = now_s();
+  for (const auto& [from, bytes] : events.control) {
+    liveness_.heard(from, now);
+    if (const auto message = decode(bytes, ranks_))
+      std::visit([&, from = from](const auto& m) { handle(from, m); }, *message);
+    if (failure()) return;
+  }
+  for (const Token token : events.finished) {
+    const auto ahead =
+        static_cast<std::int32_t>(seq_of(token) - static_cast<std::uint32_t>(called_));
+    const std::uint64_t seq =
+        called_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
+    const auto found = pending_.find(seq);
+    if (found == pending_.end()) continue;
+    found->second.operation->finished(step_of(token));
+    settle(seq);
+  }
+  for (const Events::Lost& loss : events.lost) lost(loss);
+}
+void Engine::settle(std::uint64_t seq) {
+  const auto found = pending_.find(seq);
+  if (found == pending_.end() || !found->second.ticket) return;
+  Pending& pending = found->second;
+  if (pending.operation->has_result() && !pending.ticket->done) finish(pending, nullptr);
+  if (!pending.operation->drained()) return;
+  pending.ticket->drained_s = now_s();
+  if (pending.admitted) admitted_bytes_ -= Operation::most_scratch_bytes(pending.call);
+  pending_.erase(found);
+  admit();
+}
+
+void Engine::finish(Pending& pending, std::shared_ptr<const Failure> failure) {
+  Ticket& ticket = *pending.ticket;
+  ticket.failure = std::move(failure);
+  ticket.finish_s = now_s();
+  ticket.done.store(true, std::memory_order_release);
+  if (!pending.queued) return;
+  std::lock_guard lock(done_mutex_);
+  done_.push_back(pending.ticket);
+  done_changed_.notify_all();
+}
+std::shared_ptr<const Program> Engine::program(const ScheduleKey& key) {
+  std::lock_guard lock(programs_mutex_);
+  for (auto entry = programs_.begin(); entry != programs_.end(); ++entry) {
+    if (!(entry->first == key)) continue;
+    programs_.splice(programs_.begin(), programs_, entry);
+    return entry->second;
+  }
+  auto made = compile(options_.steps_source(key, ranks_, rank_), key.segments);
+  programs_.emplace_front(key, made);
+  if (programs_.size() > kept_programs) programs_.pop_back();
+  return made;
+}
+}  // namespace patallreduce
