@@ -38,7 +38,7 @@ def choose_segments(
       Source: TUNE07, section 4.
     * A ring (ring, prr): a part of M / P is cut while a segment's transfer is longer than 50
       latencies, at most 8 times: two segments hide the latency of a round, and each one more costs
-      about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments took 510, 520, 551, 592 us).
+      about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
     * Either: small enough for the cache, not smaller than is worth a message.
 
     Always a multiple of `ranks` where the algorithm works on P parts, at least 1, and at most

@@ -23,7 +23,8 @@ void set(const py::object& type, const TransportError& error) {
 }  // namespace
 
 void bind_errors(py::module_& m) {
-  py::register_exception<ScheduleError>(m, "ScheduleError", PyExc_ValueError);
+  py::register_exception<ScheduleError>(m, "ScheduleError", PyExc_ValueError).attr("__doc__") =
+      "A schedule, a segment count or arrival times make no sense; the message names the rank.";
   const auto make = [&m](const char* name, const py::object& bases, const char* doc) {
     const std::string path = std::string("patallreduce.") + name;
     py::object type = py::reinterpret_steal<py::object>(
