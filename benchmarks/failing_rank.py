@@ -28,14 +28,14 @@ def load_core(path: str) -> Any:
     return core
 
 
-def share(folder: Path, rank: int, ranks: int, value: bytes) -> list[bytes]:
+def share(folder: Path, key: str, rank: int, ranks: int, value: bytes) -> list[bytes]:
     """Give `value`, get every rank's."""
     partial = folder / f"{rank}.partial"
     partial.write_bytes(value)
-    partial.rename(folder / f"{rank}.address")
+    partial.rename(folder / f"{rank}.{key}")
     values = []
     for peer in range(ranks):
-        path = folder / f"{peer}.address"
+        path = folder / f"{peer}.{key}"
         while not path.exists():
             time.sleep(0.002)
         values.append(path.read_bytes())
@@ -67,7 +67,10 @@ class Rank:
         self.options = options
         rank, ranks = options["rank"], options["ranks"]
         ucx = core.Ucx(options["libucp"], rank, ranks, options["token"])
-        ucx.connect(share(Path(options["folder"]), rank, ranks, ucx.address()))
+        folder = Path(options["folder"])
+        ucx.connect(share(folder, "address", rank, ranks, ucx.address()))
+        reads = share(folder, "reads", rank, ranks, bytes(ucx.readable()))
+        ucx.set_direct([peer for peer in ucx.readable() if rank in reads[peer]])
         self.engine = core.Engine(ucx, 20e-6, True, 512 << 20)
         self.engine.start(options["start_timeout_s"])
         self.call_s = 0.0

@@ -48,10 +48,10 @@ void Engine::handle(int from, const Pulse& pulse) {
   if (pulse.answer) tell(from, Pulse{called_, false});
 }
 
+// Passed on: this rank may end, and be missed by a third, before the third has heard why.
 void Engine::handle(int, const Abort& abort) {
-  fail({static_cast<Kind>(std::min<int>(abort.kind, static_cast<int>(Kind::schedule))), abort.rank,
-        abort.what},
-       false);
+  const auto kind = std::min<int>(abort.kind, static_cast<int>(Kind::schedule));
+  fail({static_cast<Kind>(kind), abort.rank, abort.what}, true);
 }
 
 void Engine::handle(int from, const Bye& bye) {
@@ -127,6 +127,8 @@ void Engine::check_deadlines(double now) {
 void Engine::fail(Failure failure, bool tell) {
   if (this->failure()) return;
   if (tell) {
+    // Not the dead one: UCX would look for its memory, and complain.
+    if (failure.kind == Kind::lost) left_.emplace(failure.rank, called_);
     tell_all(Abort{static_cast<std::uint8_t>(failure.kind), failure.rank, failure.what});
     progress_for(linger_s);
   }
