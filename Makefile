@@ -32,10 +32,15 @@ test: .venv/ready
 test-all: .venv/ready sanitize
 	$(BIN)/python -m pytest -q
 
+# As benchmarks/results was made; RIVALS="gloo openmpi" where openmpi-bin and mpi4py are installed.
+RIVALS ?= gloo
 bench: .venv/ready
-	$(BIN)/python -m benchmarks.allreduce --network shm --out out/bench
-	$(BIN)/python -m benchmarks.allreduce --network 200mbit --out out/bench
-	$(BIN)/python -m benchmarks.reduction
+	$(BIN)/python -m benchmarks.allreduce --network shm --ranks 2 4 --repeats 15 --out out/bench/shm \
+	  --bytes 1KiB 4KiB 16KiB 64KiB 256KiB 1MiB 4MiB 16MiB 64MiB --algorithms ring $(RIVALS)
+	$(BIN)/python -m benchmarks.allreduce --network 200mbit --ranks 8 --bytes 4MiB --repeats 7 \
+	  --algorithms ring slt prr $(RIVALS) --late none 1=0.3 1=1.0 --out out/bench/200mbit
+	$(BIN)/python -m benchmarks.reduction --dtypes float32 float16 bfloat16 --ops sum \
+	  --forms separate in_place --sizes-bytes 1048576 67108864 268435456
 
 # A wheel built in isolation, without torch, imported beside another torch than the one developed on.
 OTHER_TORCH ?= torch==2.12.1

@@ -75,9 +75,4 @@ const UcxLibrary& UcxLibrary::open(const std::string& libucp) {
   return *library;
 }
 
-const UcxLibrary* UcxLibrary::opened() {
-  std::lock_guard lock(mutex);
-  return library.get();
-}
-
 }  // namespace patallreduce

@@ -44,7 +44,6 @@ struct UcxLibrary {
   // Opens `libucp` (a path, or a bare name for the loader to find) once; later calls return the
   // same copy: two UCX in one process are trouble. Throws TransportError naming what is missing.
   static const UcxLibrary& open(const std::string& libucp);
-  static const UcxLibrary* opened();  // null before open
 };
 
 }  // namespace patallreduce
