@@ -8,23 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <random>
 #include <utility>
 
 namespace patallreduce {
 
-namespace {
-
-std::uint64_t random_probe() {
-  std::random_device random;
-  return static_cast<std::uint64_t>(random()) << 32 | random();
-}
-
-const std::uint64_t probe_value = random_probe();
-
-}  // namespace
-
-ProcessAddress own_process_address() {
+ProcessAddress own_process_address(const std::atomic<std::uint64_t>& probe) {
   // Where Yama guards processes, say that siblings may read this one. Without Yama: no effect.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   ProcessAddress address{};
@@ -35,18 +23,24 @@ ProcessAddress own_process_address() {
   std::snprintf(address.host, sizeof address.host, "%.36s%.20s", boot_id.c_str(),
                 length > 0 ? pid_space : "");
   address.pid = getpid();
-  address.probe = reinterpret_cast<std::uint64_t>(&probe_value);
-  address.probe_value = probe_value;
+  address.probe = reinterpret_cast<std::uint64_t>(&probe);
+  address.probe_value = probe;
   return address;
 }
 
 Neighbour::Neighbour(const ProcessAddress& address) {
-  const ProcessAddress own = own_process_address();
+  const ProcessAddress own = own_process_address(std::atomic<std::uint64_t>{0});
   if (std::memcmp(address.host, own.host, sizeof own.host) != 0 || address.pid == own.pid) return;
   pid_ = static_cast<int>(address.pid);
   pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  probe_ = address.probe;
+  probe_value_ = address.probe_value;
+  readable_ = stands();
+}
+
+bool Neighbour::stands() const {
   std::uint64_t value = 0;
-  readable_ = read(address.probe, &value, sizeof value) && value == address.probe_value;
+  return read(probe_, &value, sizeof value) && value == probe_value_;
 }
 
 Neighbour::~Neighbour() {
@@ -59,6 +53,8 @@ Neighbour& Neighbour::operator=(Neighbour&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(pidfd_, other.pidfd_);
   std::swap(readable_, other.readable_);
+  std::swap(probe_, other.probe_);
+  std::swap(probe_value_, other.probe_value_);
   return *this;
 }
 

@@ -1,6 +1,7 @@
 // Another process on this host: seen to die at once, and read from without a copy in between.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +16,8 @@ struct ProcessAddress {
   std::uint64_t probe_value;
 };
 
-ProcessAddress own_process_address();
+// `probe`: a word of this process that keeps its value for as long as its memory may be read.
+ProcessAddress own_process_address(const std::atomic<std::uint64_t>& probe);
 
 class Neighbour {
  public:
@@ -32,6 +34,8 @@ class Neighbour {
   int pidfd() const { return pidfd_; }
   // Whether read() works: tried once, on the probe.
   bool readable() const { return readable_; }
+  // Whether the probe still has its value: what was read before this was not revoked.
+  bool stands() const;
   // Copies from its memory. False if it has died, or never had that memory.
   bool read(std::uint64_t address, void* to, std::size_t bytes) const;
 
@@ -39,6 +43,8 @@ class Neighbour {
   int pid_ = -1;
   int pidfd_ = -1;
   bool readable_ = false;
+  std::uint64_t probe_ = 0;
+  std::uint64_t probe_value_ = 0;
 };
 
 }  // namespace patallreduce

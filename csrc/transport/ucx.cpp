@@ -36,7 +36,7 @@ bool has_shared_memory(const std::vector<std::string>& resources) {
 
 Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
          const std::string& net_devices)
-    : ucx_(library), rank_(rank), ranks_(ranks), token_(token) {
+    : ucx_(library), rank_(rank), ranks_(ranks), token_(token), standing_(token | 1) {
   PATR_CHECK(ranks >= 1 && ranks <= max_ranks && rank >= 0 && rank < ranks, TransportError,
              "ucx: expected ranks in 1..", max_ranks, " and a rank below, got rank ", rank, " of ",
              ranks);
@@ -68,7 +68,7 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
 Ucx::~Ucx() { close(0); }
 
 std::string Ucx::address() const {
-  const ProcessAddress process = own_process_address();
+  const ProcessAddress process = own_process_address(standing_);
   ucp_worker_attr_t attributes{};
   attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS;
   const ucs_status_t status = ucx_.ucp_worker_query(worker_, &attributes);
@@ -185,6 +185,7 @@ void Ucx::close_endpoints(double timeout_s, bool force) {
 // Every request ends: UCX's by cancellation or with their endpoint, ours at once.
 void Ucx::cancel_all() {
   abandoned_ = true;
+  standing_ = 0;
   offers_.clear();
   for (auto& request : requests_) {
     const bool ours = request->offered && !request->handle;

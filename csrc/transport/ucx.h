@@ -13,6 +13,7 @@
 //   receiver           copy from the sender's memory, acknowledgement ->
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -97,6 +98,8 @@ class Ucx final : public Transport {
   std::deque<Request*> offers_;  // received, to be copied
   Events events_;
   int direct_peers_ = 0;
+  // Neighbours look at it after each copy; cleared before this rank's memory may change unread.
+  std::atomic<std::uint64_t> standing_;
   bool abandoned_ = false;
 };
 

@@ -184,7 +184,8 @@ void Ucx::take_offer(Request* request) {
   if (offer.bytes != request->bytes) {
     lose(peer, concat("sent a message of ", offer.bytes, " bytes where ", request->bytes,
                       " were expected"));
-  } else if (!peer.neighbour.read(offer.address, request->data, request->bytes)) {
+  } else if (!peer.neighbour.read(offer.address, request->data, request->bytes) ||
+             !peer.neighbour.stands()) {
     lose(peer, "its memory can no longer be read");
   } else {
     const Acknowledgement acknowledgement{offer.index, offer.generation};
@@ -238,7 +239,7 @@ void Ucx::progress(Events& events) {
     Request* request = offers_.front();
     offers_.pop_front();
     take_offer(request);
-    // A sender that gave up says so before its memory changes: hear it before believing the copy.
+    // If it failed, the sender may have said why.
     while (ucx_.ucp_worker_progress(worker_)) {
     }
   }
