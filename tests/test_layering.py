@@ -9,10 +9,12 @@ CORE = Path(__file__).parents[1] / "csrc"
 
 # csrc/errors.h needs nothing and is open to all.
 MAY_INCLUDE = {
-    "monitor": set(),
     "schedule": set(),
     "algorithms": {"schedule"},
     "simulator": {"schedule"},
+    "selection": {"schedule", "algorithms", "simulator"},
+    "prediction": set(),
+    "monitor": {"schedule", "selection", "prediction", "transport"},
     "reduction": set(),
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},

@@ -8,19 +8,9 @@
 
 #include "schedule/order.h"
 #include "schedule/schedule.h"
+#include "schedule/schedule_key.h"
 
 namespace patallreduce {
-
-// What a schedule is generated from. All ranks must use the same for one operation.
-struct ScheduleKey {
-  std::string algorithm;
-  int segments = 1;
-  std::vector<double> arrivals_s;  // empty: all equal
-  double segment_time_s = 0;
-};
-
-bool operator==(const ScheduleKey& a, const ScheduleKey& b);
-std::string describe(const ScheduleKey& key);
 
 struct Program {
   Steps steps;
