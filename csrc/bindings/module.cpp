@@ -20,5 +20,6 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bind_reduction(m);
   patallreduce::bind_transport(m);
   patallreduce::bind_executor(m);
+  patallreduce::bind_simulation(m);
   m.def("build_info", &build_info, "Compiler, language standard, pybind11, date.");
 }
