@@ -12,8 +12,11 @@ from patallreduce._core import (
 )
 from patallreduce.communicator import Communicator
 from patallreduce.hooks import register
+from patallreduce.iterations import load_iterations
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule, verify
+from patallreduce.stragglers import straggler_report
+from patallreduce.trace import write_trace
 from patallreduce.work import Work
 
 __all__ = [
@@ -29,7 +32,10 @@ __all__ = [
     "Work",
     "algorithms",
     "hooks",
+    "load_iterations",
     "register",
     "schedule",
+    "straggler_report",
     "verify",
+    "write_trace",
 ]
