@@ -284,6 +284,48 @@ class Predictor:
 def predict_component(component: str, values: Sequence[float]) -> float: ...
 def component_names() -> list[str]: ...
 
+def estimate(
+    algorithm: str,
+    arrivals_s: Sequence[float],
+    segments: int,
+    message_bytes: float,
+    latency_s: float,
+    bytes_per_s: float,
+    reduce_bytes_per_s: float,
+    transfers_s: Sequence[tuple[float, float]],
+    port_share: float,
+) -> list[float]: ...
+
+# Selection (bindings/simulation.cpp). A choice is (algorithm, segments, arrivals_s, segment_time_s,
+# price_s); its arrivals are whole numbers of the pattern class.
+
+class Selector:
+    def __init__(
+        self,
+        ranks: int,
+        latency_s: float,
+        bytes_per_s: float,
+        reduce_bytes_per_s: float,
+        transfers_s: Sequence[tuple[float, float]] = ...,
+        port_share: float = 0.25,
+    ) -> None: ...
+    def choose(
+        self,
+        elements: int,
+        element_bytes: int,
+        arrivals_s: Sequence[float],
+        errors_s: Sequence[float] = ...,
+        compute_s: Sequence[float] = ...,
+    ) -> tuple[str, int, list[float], float, float]: ...
+    def price_all(
+        self,
+        elements: int,
+        element_bytes: int,
+        arrivals_s: Sequence[float],
+        errors_s: Sequence[float] = ...,
+        compute_s: Sequence[float] = ...,
+    ) -> list[tuple[str, int, list[float], float, float]]: ...
+
 # The module itself (bindings/module.cpp)
 
 def build_info() -> str: ...

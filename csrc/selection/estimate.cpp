@@ -1,0 +1,104 @@
+#include "selection/estimate.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace patallreduce {
+
+namespace {
+
+double hop_s(double bytes, const Link& link) { return link.latency_s + link.transfer_s(bytes); }
+
+std::vector<double> all_after_the_last(const std::vector<double>& arrivals_s, double after_s) {
+  const double last_s = *std::max_element(arrivals_s.begin(), arrivals_s.end());
+  return std::vector<double>(arrivals_s.size(), last_s + after_s);
+}
+
+struct Folded {  // ranks beyond a power of two hand theirs to another first, and are told last
+  int rounds = 0;
+  double extra_s = 0;
+};
+
+Folded fold(std::size_t ranks, double message_bytes, const Link& link) {
+  Folded folded;
+  std::size_t power = 1;
+  for (; 2 * power <= ranks; power *= 2) ++folded.rounds;
+  if (power < ranks) {
+    folded.extra_s = 2 * hop_s(message_bytes, link) + message_bytes / link.reduce_bytes_per_s;
+  }
+  return folded;
+}
+
+}  // namespace
+
+std::vector<double> estimate_ring(const std::vector<double>& arrivals_s, int segments,
+                                  double message_bytes, const Link& link) {
+  const double ranks = static_cast<double>(arrivals_s.size());
+  const double part_bytes = message_bytes / ranks;
+  const double cuts = std::max(segments / ranks, 1.0);
+  const double segment_bytes = part_bytes / cuts;
+  // A round takes the part through the port, or one segment's way, whichever is longer.
+  const double port_s = cuts * (link.port_share * link.latency_s + link.transfer_s(segment_bytes));
+  const double sum_s = segment_bytes / link.reduce_bytes_per_s;
+  const double round_s = std::max(port_s, hop_s(segment_bytes, link));
+  return all_after_the_last(
+      arrivals_s,
+      2 * (ranks - 1) * round_s +
+          (ranks - 1) *
+              (cuts > 1 ? std::max(0.0, hop_s(segment_bytes, link) + sum_s - round_s) : sum_s));
+}
+
+std::vector<double> estimate_doubling(const std::vector<double>& arrivals_s, int,
+                                      double message_bytes, const Link& link) {
+  const Folded folded = fold(arrivals_s.size(), message_bytes, link);
+  const double sum_s = message_bytes / link.reduce_bytes_per_s;
+  return all_after_the_last(arrivals_s,
+                            folded.rounds * (hop_s(message_bytes, link) + sum_s) + folded.extra_s);
+}
+
+std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int,
+                                     double message_bytes, const Link& link) {
+  const Folded folded = fold(arrivals_s.size(), message_bytes, link);
+  double after_s = folded.extra_s, bytes = message_bytes;
+  for (int round = 0; round < folded.rounds; ++round) {
+    bytes /= 2;
+    after_s += 2 * hop_s(bytes, link) + bytes / link.reduce_bytes_per_s;
+  }
+  return all_after_the_last(arrivals_s, after_s);
+}
+
+std::vector<double> estimate_chain(const std::vector<double>& arrivals_s, int segments,
+                                   double message_bytes, const Link& link) {
+  const std::size_t ranks = arrivals_s.size();
+  std::vector<double> finish_s(arrivals_s);
+  if (ranks == 1) return finish_s;
+  const double segment_bytes = message_bytes / segments;
+  const double busy_s = link.port_share * link.latency_s + link.transfer_s(segment_bytes);
+  const double flight_s = (1 - link.port_share) * link.latency_s;
+  const double sum_s = segment_bytes / link.reduce_bytes_per_s;
+  // Towards the last rank: when the first and the last segment are summed, when the port is free.
+  std::vector<double> sent_s(ranks);
+  double first_s = 0, done_s = 0;
+  for (std::size_t id = 0; id < ranks; ++id) {
+    if (id == 0) {
+      first_s = done_s = arrivals_s[0];
+    } else {
+      first_s = std::max(arrivals_s[id], first_s + busy_s + flight_s) + sum_s;
+      done_s = std::max(arrivals_s[id] + segments * sum_s, sent_s[id - 1] + flight_s + sum_s);
+    }
+    sent_s[id] = std::max(done_s + busy_s, first_s + segments * busy_s);
+  }
+  finish_s[ranks - 1] = done_s;
+  // And from the last rank to the first and down the chain.
+  double first_result_s = first_s, last_result_s = sent_s[ranks - 1] - busy_s;
+  for (std::size_t id = 0; id + 1 < ranks; ++id) {
+    if (id > 0) first_result_s = std::max(first_result_s, sent_s[id - 1]);  // its port is free
+    first_result_s += busy_s + flight_s;
+    last_result_s =
+        std::max(last_result_s + busy_s + flight_s, first_result_s + (segments - 1) * busy_s);
+    finish_s[id] = last_result_s;
+  }
+  return finish_s;
+}
+
+}  // namespace patallreduce
