@@ -14,6 +14,7 @@ from patallreduce.communicator import Communicator
 from patallreduce.hooks import register
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule, verify
+from patallreduce.simulation import Result, simulate
 from patallreduce.work import Work
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Link",
     "MismatchError",
     "PeerLostError",
+    "Result",
     "Schedule",
     "ScheduleError",
     "Step",
@@ -31,5 +33,6 @@ __all__ = [
     "hooks",
     "register",
     "schedule",
+    "simulate",
     "verify",
 ]

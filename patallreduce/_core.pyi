@@ -229,6 +229,22 @@ class Predictor:
 def predict_component(component: str, values: Sequence[float]) -> float: ...
 def component_names() -> list[str]: ...
 
+# Simulation (bindings/simulation.cpp). The last five are a link's fields.
+
+def simulate(
+    schedule: Schedule,
+    message_bytes: int,
+    arrivals_s: Sequence[float],
+    latency_s: float,
+    bytes_per_s: float,
+    reduce_bytes_per_s: float,
+    transfers_s: Sequence[tuple[float, float]],
+    port_share: float,
+) -> tuple[list[float], float, float]: ...
+def transfer_s(
+    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
+) -> float: ...
+
 # The module itself (bindings/module.cpp)
 
 def build_info() -> str: ...

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+
+from patallreduce import _core
 
 
 @dataclass(frozen=True)
@@ -14,9 +16,15 @@ class Link:
         latency_s: Seconds from sending an empty message to having it, software included, > 0.
         bytes_per_s: Bandwidth of one rank's port, each direction, > 0.
         reduce_bytes_per_s: Received bytes that one rank sums per second, > 0.
+        transfers_s: Bandwidth as a function of size: measured (bytes, seconds without latency),
+            ascending, > 0; linear between two sizes and from 0 to the first, beyond the last by
+            `bytes_per_s`. Empty: ``bytes / bytes_per_s``.
+        port_share: Share of the latency, 0 to 1, that occupies a simulated port; during the rest
+            the next message can leave. 1 is Hockney's model to the letter; segments that follow
+            each other were measured to overlap most of their latency (`selection.py`).
 
     Raises:
-        ValueError: A value is not a number > 0.
+        ValueError: A value is not a number > 0, or `transfers_s` is not ascending.
 
     Source: Hockney, Parallel Computing 20 (1994), 389-398.
     """
@@ -24,16 +32,33 @@ class Link:
     latency_s: float
     bytes_per_s: float
     reduce_bytes_per_s: float = 5e9
+    transfers_s: tuple[tuple[float, float], ...] = ()
+    port_share: float = 0.25
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not 0 < value < float("inf"):
-                raise ValueError(f"Link.{field.name}: expected a number > 0, got {value}")
+        for name in ("latency_s", "bytes_per_s", "reduce_bytes_per_s"):
+            _positive(name, getattr(self, name))
+        if not 0 <= self.port_share <= 1:
+            raise ValueError(f"Link.port_share: expected 0 to 1, got {self.port_share}")
+        previous_bytes = 0.0
+        for message_bytes, seconds in self.transfers_s:
+            _positive("transfers_s", message_bytes)
+            _positive("transfers_s", seconds)
+            if message_bytes <= previous_bytes:
+                raise ValueError(
+                    f"Link.transfers_s: expected ascending sizes, got {message_bytes} bytes "
+                    f"after {previous_bytes}"
+                )
+            previous_bytes = message_bytes
 
     def transfer_s(self, message_bytes: int) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
-        return message_bytes / self.bytes_per_s
+        return _core.transfer_s(message_bytes, self.bytes_per_s, self.transfers_s)
+
+
+def _positive(name: str, value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise ValueError(f"Link.{name}: expected a number > 0, got {value}")
 
 
 _SMALL_BYTES = 1024

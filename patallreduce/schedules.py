@@ -55,7 +55,7 @@ def schedule(
         name,
         ranks,
         ranks if segments is None else operator.index(segments),
-        _seconds(arrivals_s),
+        seconds(arrivals_s),
         operator.index(root),
         segment_time_s,
     )
@@ -94,15 +94,15 @@ def algorithms(collective: str = "all_reduce") -> dict[str, str]:
     return found
 
 
-def _seconds(arrivals_s: Iterable[SupportsFloat] | None) -> list[float]:
+def seconds(arrivals_s: Iterable[SupportsFloat] | None) -> list[float]:
     """Convert arrivals for the core, where an empty list means that all are equal."""
     if arrivals_s is None:
         return []
-    seconds = []
+    converted = []
     for rank, arrival_s in enumerate(arrivals_s):
         if isinstance(arrival_s, str) or not hasattr(arrival_s, "__float__"):
             raise TypeError(f"expected arrivals in seconds, got {arrival_s!r} for rank {rank}")
-        seconds.append(float(arrival_s))
-    if not seconds:
+        converted.append(float(arrival_s))
+    if not converted:
         raise ScheduleError("expected one arrival per rank, got none; None means all equal")
-    return seconds
+    return converted
