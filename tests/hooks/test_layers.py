@@ -61,14 +61,11 @@ class Late(torch.autograd.Function):
 
 
 class Crossed(nn.Module):
-    """Used in the order of registration, DDP expects; `crossed`, the other way round.
+    """Used in the order of registration, as DDP expects; `crossed`, the other way round."""
 
-    Each layer is a bucket: 1 MiB.
-    """
-
-    def __init__(self, crossed):
+    def __init__(self, crossed, width=512):
         super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(512, 512, bias=False) for _ in range(2)])
+        self.layers = nn.ModuleList([nn.Linear(width, width, bias=False) for _ in range(2)])
         self.crossed = crossed
 
     def forward(self, x):
@@ -78,7 +75,8 @@ class Crossed(nn.Module):
 
 @pytest.mark.parametrize("crossed", [False, True])
 def test_an_arrival_is_when_the_gradients_were_there_not_when_ddp_called(crossed):
-    # DDP that looks for unused parameters keeps its first buckets: the reverse of registration.
+    # DDP that looks for unused parameters keeps its first buckets: in reverse order of
+    # registration, and here, with 1 MiB each, one per layer.
     watched = Watched(Crossed(crossed), find_unused_parameters=True, bucket_cap_mb=1)
     for _ in range(2):
         watched.train(torch.randn(2, 512))
@@ -90,6 +88,16 @@ def test_an_arrival_is_when_the_gradients_were_there_not_when_ddp_called(crossed
             assert watched.called_s[1] >= second_s + LATE_S, "the call waited for bucket 0"
         else:
             assert second_s >= first_s + LATE_S
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_a_bucket_arrives_with_the_last_of_its_gradients(crossed):
+    watched = Watched(Crossed(crossed, width=8), find_unused_parameters=True)
+    for _ in range(2):
+        before_s = time.monotonic()
+        watched.train(torch.randn(2, 8))
+
+        assert before_s + LATE_S <= watched.arrivals_s[-1][0] < watched.called_s[0]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +156,15 @@ def test_accumulation_is_one_iteration():
 
 def test_a_gradient_of_an_earlier_pass_is_no_arrival():
     """A parameter that only an accumulating pass uses is ready when DDP says so."""
-    watched = Watched(Branches(), find_unused_parameters=True)
+    x = torch.ones(2, 512)
+    watched = Watched(Branches(512), find_unused_parameters=True, bucket_cap_mb=1)
     with watched.ddp.no_sync():
-        watched.train(torch.ones(2, 8), 0)
+        watched.ddp(x, 0).sum().backward()
     before_s = time.monotonic()
-    watched.ddp(torch.ones(2, 8), 1).square().sum().backward()
+    watched.ddp(x, 1).sum().backward()
 
-    assert watched.arrivals_s[-1][0] > before_s
+    assert len(watched.arrivals_s[-1]) == 3, "each layer is a bucket"
+    assert min(watched.arrivals_s[-1]) > before_s
 
 
 def test_evaluation_reports_nothing():
@@ -251,6 +261,20 @@ def test_frozen_parameters():
     assert watched.record.take() == pytest.approx(3 * WHOLE)
 
 
+def test_parameters_ddp_ignores():
+    module = mlp()
+    module._ddp_params_and_buffers_to_ignore = ignored = [
+        name for name, _ in module.named_parameters() if int(name.split(".")[0]) < 6
+    ]
+    watched = Watched(module)
+    train([watched], 1)
+
+    assert len(ignored) == 6
+    assert watched.record.take() == pytest.approx(WHOLE)
+    assert not module[0].weight._post_accumulate_grad_hooks
+    assert module[6].weight._post_accumulate_grad_hooks
+
+
 def test_parameters_frozen_later_are_not_waited_for():
     plain, watched = pair(lambda: mlp(layers=8), find_unused_parameters=True)
     train((plain, watched), 2)
@@ -292,9 +316,9 @@ def test_parameters_unfrozen_later(known_to_ddp):
 class Branches(nn.Module):
     """Uses one of two layers."""
 
-    def __init__(self):
+    def __init__(self, width=8):
         super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+        self.layers = nn.ModuleList([nn.Linear(width, width, bias=False) for _ in range(3)])
 
     def forward(self, x, which=0):
         return Late.apply(self.layers[2](self.layers[which](x)))
@@ -441,6 +465,7 @@ def test_torch_compile(how):
         compiled_by_then.append(len(graphs))
 
     assert watched.record.take() == pytest.approx(4 * WHOLE)
+    assert watched.record.times_s == sorted(set(watched.record.times_s)), "no constant"
     assert len(watched.arrivals_s) == 4
     assert compiled_by_then[0] > 0
     assert compiled_by_then[3] == compiled_by_then[1], "not again and again"
