@@ -9,8 +9,9 @@ from patallreduce.hooks.layers import Layers
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.hooks.models import gradients
+from tests.hooks.models import batch, gradients, mlp
 
+LATE_S = 0.02
 START = "start"
 FORWARD = 1 / 3
 WHOLE = [START, FORWARD, 1 / 2, 2 / 3, 5 / 6]  # an iteration with enough gradients
@@ -84,3 +85,45 @@ def assert_no_hooks(ddp: DistributedDataParallel) -> None:
     assert not ddp._forward_pre_hooks
     assert not ddp._forward_hooks
     assert not any(parameter._post_accumulate_grad_hooks for parameter in ddp.parameters())
+
+
+def train(models, iterations=3, name="mlp"):
+    for i in range(iterations):
+        for model in models:
+            model.train(batch(name, 0, i))
+
+
+class Late(torch.autograd.Function):
+    """Makes everything before it late in backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(LATE_S)
+        return gradient
+
+
+class Branches(nn.Module):
+    """Uses one of two layers."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width, bias=False) for _ in range(3)])
+
+    def forward(self, x, which=0):
+        return Late.apply(self.layers[2](self.layers[which](x)))
+
+
+class Fragile(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def forward(self, x):
+        y = self.body(x)
+        if bool(x.isnan().any()):
+            raise ArithmeticError("not a number")
+        return y
