@@ -211,7 +211,7 @@ def _draw_scatter(panel: Axes, predicted: Sequence[Iteration]) -> None:
         )
     # One scale for both, and the same end: a stray prediction must not squeeze all others together.
     shown = [value for points in groups.values() for point in points for value in point]
-    low_ms, high_ms = _quantile(shown, 0.002), _quantile(shown, 0.998)
+    low_ms, high_ms = _range_without_strays(shown)
     margin_ms = 0.05 * (high_ms - low_ms) or 1.0
     limits = low_ms - margin_ms, high_ms + margin_ms
     panel.set(xlim=limits, ylim=limits)
@@ -223,7 +223,7 @@ def _draw_scatter(panel: Axes, predicted: Sequence[Iteration]) -> None:
     panel.axline((0, 0), slope=1, color="black", linewidth=1, linestyle="--", zorder=0)
     panel.set_xlabel("real arrival after the median rank's [ms]")
     panel.set_ylabel("predicted arrival after the same [ms]")
-    note = f" ({outside} points lie outside)" if outside else ""
+    note = f" (not shown: {outside} far off)" if outside else ""
     panel.set_title(f"Predicted against real{note}", loc="left")
     legend = panel.legend(frameon=False)
     for handle in legend.legend_handles:
@@ -259,9 +259,7 @@ def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
         transform=panel.get_xaxis_transform(),
         label="another rank was last than predicted",
     )
-    errors_ms = of_all_ms + of_last_ms
-    most_ms, usual_ms = _quantile(errors_ms, 1.0), _quantile(errors_ms, 0.995)
-    panel.set_ylim(0, 1.1 * (most_ms if most_ms <= 3 * usual_ms else usual_ms) or 1.0)
+    panel.set_ylim(0, 1.1 * _range_without_strays(of_all_ms + of_last_ms)[1] or 1.0)
     panel.set_xlabel("iteration")
     panel.set_ylabel("absolute error of the prediction [ms]")
     panel.set_title(
@@ -300,6 +298,16 @@ def _quantile(values: Sequence[float], share: float) -> float:
     return known[int(share * (len(known) - 1))] if known else 0.0
 
 
+def _range_without_strays(values: Sequence[float]) -> tuple[float, float]:
+    """Return least and most of the values, but for those five times as far from 0 as 98 % are.
+
+    The first iterations of a job may take a hundred times as long as all others.
+    """
+    far = 5 * _quantile([abs(value) for value in values], 0.98)
+    usual = [value for value in values if abs(value) <= far]
+    return min(usual), max(usual)
+
+
 def _worst_of(values: Sequence[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
@@ -332,8 +340,12 @@ def _number_iterations(panel: Axes, iterations: Sequence[Iteration]) -> None:
 
 
 def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"pictures need matplotlib: pip install 'patallreduce[viz]' ({error})"
+        ) from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
