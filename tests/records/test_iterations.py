@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
@@ -64,6 +64,7 @@ def test_no_buckets_no_arrival():
     assert iteration.last_rank is None
 
 
+@settings(deadline=None)
 @given(st.lists(iterations(), max_size=4))
 def test_a_file_gives_back_what_was_saved(tmp_path_factory, saved):
     path = tmp_path_factory.mktemp("records") / "iterations.jsonl"
@@ -73,11 +74,13 @@ def test_a_file_gives_back_what_was_saved(tmp_path_factory, saved):
     assert list(map(text, pat.load_iterations(path))) == list(map(text, saved))
 
 
+@settings(deadline=None)
 @given(iterations())
 def test_a_dict_gives_back_what_it_was_made_from(iteration):
     assert text(Iteration.from_dict(iteration.to_dict())) == text(iteration)
 
 
+@settings(deadline=None)
 @given(iterations(), st.floats(-1e3, 1e3))
 def test_measures_do_not_depend_on_where_the_clock_begins(iteration, offset_s):
     def moved(times_s):

@@ -5,7 +5,7 @@ import json
 import math
 from collections import defaultdict
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
@@ -46,7 +46,12 @@ def test_each_rank_is_a_process_with_its_rows(tmp_path, make_iteration):
             named[event["pid"], event["name"]].append(event["args"]["name"])
     for rank in range(3):
         assert named[rank, "process_name"] == [f"rank {rank}"]
-        assert named[rank, "thread_name"] == ["computation", "all-reduce", "buckets"]
+        assert named[rank, "thread_name"] == [
+            "computation",
+            "prediction",
+            "all-reduce",
+            "buckets",
+        ]
 
 
 def test_events_lie_where_the_records_say(tmp_path, make_iteration):
@@ -96,6 +101,7 @@ def test_no_iterations_are_an_empty_trace(tmp_path):
     assert written(tmp_path, [])["traceEvents"] == []
 
 
+@settings(deadline=None)
 @given(st.lists(iterations(), max_size=4))
 def test_any_records_give_a_sorted_trace_without_misplaced_events(tmp_path_factory, records):
     trace = written(tmp_path_factory.mktemp("trace"), records)
@@ -107,8 +113,15 @@ def test_any_records_give_a_sorted_trace_without_misplaced_events(tmp_path_facto
         assert event["ts"] >= 0
         assert event.get("dur", 0) >= 0
         assert event["tid"] > 0  # thread 0 is special to Perfetto
+    processes = defaultdict(set)
+    for event in trace["traceEvents"]:
+        processes[event["tid"]].add(event["pid"])
+    assert all(len(of_row) == 1 for of_row in processes.values())  # Perfetto names rows by tid
+    held = {event["tid"] for event in events if event["ph"] in "sf"}
+    assert not held & {event["tid"] for event in events if event["ph"] == "i"}
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.floats(0.0, 3.0)] * 6), min_size=1, max_size=6))
 def test_events_of_one_row_do_not_overlap(tmp_path_factory, times):
     """Perfetto drops events that overlap another of their row without lying inside it."""
