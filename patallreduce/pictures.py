@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from patallreduce.activities import Activity, Interval, lanes
 from patallreduce.iterations import Iteration
@@ -113,6 +113,8 @@ def predicted_against_real(iterations: Sequence[Iteration], path: str | Path) ->
     scatter, errors = figure.subplots(1, 2, width_ratios=[1, 1.5])
     _draw_scatter(scatter, predicted)
     _draw_errors(errors, predicted)
+    _add_panel_legend(figure, scatter, "outside lower left")
+    _add_panel_legend(figure, errors, "outside lower right")
     _save(figure, path)
 
 
@@ -215,6 +217,7 @@ def _draw_scatter(panel: Axes, predicted: Sequence[Iteration]) -> None:
     margin_ms = 0.05 * (high_ms - low_ms) or 1.0
     limits = low_ms - margin_ms, high_ms + margin_ms
     panel.set(xlim=limits, ylim=limits)
+    panel.locator_params(nbins=6)
     outside = sum(
         not all(limits[0] <= value <= limits[1] for value in point)
         for points in groups.values()
@@ -225,15 +228,11 @@ def _draw_scatter(panel: Axes, predicted: Sequence[Iteration]) -> None:
     panel.set_ylabel("predicted arrival after the same [ms]")
     note = f" (not shown: {outside} far off)" if outside else ""
     panel.set_title(f"Predicted against real{note}", loc="left")
-    legend = panel.legend(frameon=False)
-    for handle in legend.legend_handles:
-        if handle is not None:
-            handle.set_alpha(1.0)
     panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
-    numbers = [i.iteration for i in predicted]
+    numbers = range(len(predicted))
     of_all_ms = [1e3 * statistics.fmean(map(abs, i.prediction_error_s)) for i in predicted]
     of_last_ms = [1e3 * abs(i.prediction_error_s[i.last_rank or 0]) for i in predicted]
     width = 1.2 if len(predicted) <= 200 else 0.6
@@ -247,7 +246,7 @@ def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
     panel.plot(
         numbers, of_all_ms, color=COLOURS["computation"], linewidth=width, label="mean of all ranks"
     )
-    wrong = [i.iteration for i in predicted if i.predicted_last_rank != i.last_rank]
+    wrong = [n for n in numbers if predicted[n].predicted_last_rank != predicted[n].last_rank]
     right = 100 * (1 - len(wrong) / len(predicted))
     panel.plot(
         wrong,
@@ -261,12 +260,23 @@ def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
     )
     panel.set_ylim(0, 1.1 * _range_without_strays(of_all_ms + of_last_ms)[1] or 1.0)
     panel.set_xlabel("iteration")
+    _number_iterations(panel, predicted)
     panel.set_ylabel("absolute error of the prediction [ms]")
     panel.set_title(
         f"Error; the last rank was named in {right:.0f} % of iterations", loc="left", pad=14
     )
-    panel.legend(frameon=False)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def _add_panel_legend(
+    figure: Figure, panel: Axes, where: Literal["outside lower left", "outside lower right"]
+) -> None:
+    """Explain a panel outside of it, where no point is hidden wherever the data lie."""
+    handles, labels = panel.get_legend_handles_labels()
+    legend = figure.legend(handles, labels, loc=where, ncols=3, frameon=False, fontsize="small")
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1.0)
 
 
 def _checked_ranks(iterations: Sequence[Iteration]) -> int:
