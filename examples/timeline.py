@@ -14,7 +14,7 @@ from pathlib import Path
 from records import FIRST_STEADY_ITERATION, Record, Run, read_run
 
 from patallreduce.activities import Interval, lanes
-from patallreduce.pictures import add_legend, draw_lanes
+from patallreduce.timeline import add_legend, draw_lanes
 
 
 def intervals(ranks: Sequence[Record]) -> list[list[Interval]]:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from patallreduce import pictures
+from patallreduce import figures, pictures
 
 pytest.importorskip("matplotlib")
 
@@ -29,15 +29,15 @@ def run_of(make_iteration):
 @pytest.fixture
 def saved(monkeypatch):
     """Figures as they are when they are saved."""
-    figures = []
-    save = pictures._save
+    shown = []
+    save = figures.save
 
     def note(figure, path):
-        figures.append(figure)
+        shown.append(figure)
         save(figure, path)
 
-    monkeypatch.setattr(pictures, "_save", note)
-    return figures
+    monkeypatch.setattr(figures, "save", note)
+    return shown
 
 
 @pytest.mark.parametrize("draw", KINDS)
