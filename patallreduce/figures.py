@@ -22,7 +22,7 @@ BLUE, YELLOW, VERMILION = "#0072B2", "#F0E442", "#D55E00"
 
 
 def figure(width: float, height: float) -> Figure:
-    """Make an empty figure of this size in inches; says how to get matplotlib where it is absent."""
+    """Make an empty figure of this size in inches; an error says how to get matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -39,7 +39,7 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def checked_ranks(iterations: Sequence[Iteration]) -> int:
-    """Return P, or raise ValueError if there are no iterations or they are not of the same ranks."""
+    """Return P; raise ValueError if there are no iterations, or of different numbers of ranks."""
     ranks = {i.ranks for i in iterations}
     if len(ranks) != 1 or not min(ranks):
         raise ValueError(

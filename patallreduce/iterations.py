@@ -208,6 +208,8 @@ def load_iterations(path: str | Path) -> list[Iteration]:
             continue
         try:
             iterations.append(Iteration.from_dict(json.loads(line)))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}: expected JSON: {error}") from error
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from error
     return iterations

@@ -64,7 +64,7 @@ def test_no_buckets_no_arrival():
     assert iteration.last_rank is None
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(iterations(), max_size=4))
 def test_a_file_gives_back_what_was_saved(tmp_path_factory, saved):
     path = tmp_path_factory.mktemp("records") / "iterations.jsonl"
@@ -74,13 +74,13 @@ def test_a_file_gives_back_what_was_saved(tmp_path_factory, saved):
     assert list(map(text, pat.load_iterations(path))) == list(map(text, saved))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(iterations())
 def test_a_dict_gives_back_what_it_was_made_from(iteration):
     assert text(Iteration.from_dict(iteration.to_dict())) == text(iteration)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(iterations(), st.floats(-1e3, 1e3))
 def test_measures_do_not_depend_on_where_the_clock_begins(iteration, offset_s):
     def moved(times_s):
@@ -120,7 +120,7 @@ def test_lists_of_different_lengths_are_refused(make_iteration):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2: Expecting property name"),
+        ("{", "line 2: expected JSON: Expecting property name"),
         ("[1, 2]", "line 2: not a record of an iteration"),
         ("3", "line 2: not a record of an iteration"),
         ('{"model": 0}', "line 2: not a record of an iteration: 'buckets' is missing"),

@@ -41,7 +41,7 @@ def saved(monkeypatch):
 
 
 @pytest.mark.parametrize("draw", KINDS)
-@pytest.mark.parametrize(("ranks", "iterations"), [(1, 1), (2, 10), (32, 40)])
+@pytest.mark.parametrize(("ranks", "iterations"), [(1, 1), (32, 20)])
 def test_a_picture_is_drawn(tmp_path, run_of, draw, ranks, iterations):
     path = tmp_path / "new folder" / "picture.svg"
 
