@@ -221,7 +221,7 @@ class Monitor:
         self, stream: int, iteration: int, at_s: float, finish_s: Sequence[float]
     ) -> None: ...
     def edge(self, stream: int, iteration: int, fraction: float, at_s: float) -> None: ...
-    def asked(self, stream: int, iteration: int) -> None: ...
+    def asked(self, stream: int, iteration: int, at_s: float) -> None: ...
     def arrived(
         self,
         stream: int,
@@ -239,21 +239,6 @@ class Monitor:
 
 def now_s() -> float: ...
 
-# Simulation (bindings/simulation.cpp). The last five are a link's fields.
-
-def simulate(
-    schedule: Schedule,
-    message_bytes: int,
-    arrivals_s: Sequence[float],
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
-) -> tuple[list[float], float, float]: ...
-def transfer_s(
-    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
-) -> float: ...
 # Prediction (bindings/prediction.cpp). Seconds on one clock; input that cannot be is ignored.
 
 class Job:
@@ -289,6 +274,12 @@ def estimate(
     arrivals_s: Sequence[float],
     segments: int,
     message_bytes: float,
+# Simulation (bindings/simulation.cpp). The last five are a link's fields.
+
+def simulate(
+    schedule: Schedule,
+    message_bytes: int,
+    arrivals_s: Sequence[float],
     latency_s: float,
     bytes_per_s: float,
     reduce_bytes_per_s: float,
@@ -325,6 +316,10 @@ class Selector:
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
     ) -> list[tuple[str, int, list[float], float, float]]: ...
+) -> tuple[list[float], float, float]: ...
+def transfer_s(
+    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
+) -> float: ...
 
 # The module itself (bindings/module.cpp)
 

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
 from patallreduce.calls import OPS, Request, left_open, settle
+from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.streams import PLAIN, Stream
@@ -292,7 +293,7 @@ class Communicator:
             stream = self._plain
         if stream is not None:
             arrival_s = time.monotonic()
-            call = stream.plan(call)
+            call = stream.plan(call, arrival_s)
         if async_op:
             ticket, future = self._completer.submit(tensor, call, deadline_s)
         else:
@@ -353,19 +354,34 @@ class Communicator:
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
 
-        Each a dict: number, call (text), arrival_s, finish_s and drained_s (time.monotonic();
-        0 while pending), elapsed_s.
+        Each a dict: number, call (text), schedule (what ran, text), planned (by prediction),
+        arrival_s, finish_s and drained_s (time.monotonic(); 0 while pending), elapsed_s.
         """
         return [
             {
                 "number": record["ticket"].seq,
                 "call": str(record["call"]),
+                "schedule": record["ticket"].key_text if record["ticket"].done else "",
+                "planned": record["ticket"].done and record["ticket"].planned,
                 "arrival_s": record["ticket"].arrival_s,
                 "finish_s": record["ticket"].finish_s,
                 "drained_s": record["ticket"].drained_s,
                 "elapsed_s": record["ticket"].finish_s - record["ticket"].arrival_s,
             }
             for record in list(self._records)
+        ]
+
+    def iterations(self, stream: int = PLAIN) -> list[Iteration]:
+        """The last iterations of a stream, oldest first; empty without a monitor.
+
+        Rank 0 knows all ranks, the others only themselves.
+        """
+        if self._monitor is None:
+            return []
+        return [
+            Iteration.from_dict(record)
+            for record in self._monitor.records()
+            if record["model"] == stream
         ]
 
     def close(self) -> None:

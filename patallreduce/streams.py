@@ -48,12 +48,17 @@ class Stream:
         self._start_if_needed()
         self._monitor.edge(self.number, self.iteration, fraction, at_s)
 
-    def plan(self, call: _core.Call) -> _core.Call:
-        """The same call with its schedule left to this iteration's plan, which is asked for."""
+    def plan(self, call: _core.Call, at_s: float) -> _core.Call:
+        """The same call with its schedule left to this iteration's plan, which is asked for.
+
+        Args:
+            call: As it is to run without a plan.
+            at_s: When its bucket was ready.
+        """
         if not self._asked:
             self._asked = True
             self._start_if_needed()
-            self._monitor.asked(self.number, self.iteration)
+            self._monitor.asked(self.number, self.iteration, at_s)
             self._warn_once()
         return call.planned(self.number, self.iteration)
 

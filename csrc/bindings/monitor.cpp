@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include <limits>
+
 #include "bindings/bindings.h"
 #include "clock.h"
 #include "executor/engine.h"
@@ -28,13 +30,23 @@ py::dict as_dict(const BucketRecord& bucket, int index) {
                   "finish_s"_a = bucket.finish_s);
 }
 
+// When a rank had the last of its results.
+std::vector<double> finishes(const IterationRecord& record) {
+  std::vector<double> finish_s(record.start_s.size(), std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t r = 0; r < finish_s.size(); ++r)
+    for (const BucketRecord& bucket : record.buckets)
+      if (!(bucket.finish_s[r] <= finish_s[r])) finish_s[r] = bucket.finish_s[r];
+  return finish_s;
+}
+
 py::dict as_dict(const IterationRecord& record) {
   py::list buckets;
   for (std::size_t b = 0; b < record.buckets.size(); ++b)
     buckets.append(as_dict(record.buckets[b], static_cast<int>(b)));
   return py::dict("model"_a = record.stage.stream, "iteration"_a = record.stage.iteration,
                   "decided_s"_a = record.decided_s, "edges"_a = record.edges,
-                  "start_s"_a = record.start_s, "buckets"_a = buckets);
+                  "start_s"_a = record.start_s, "finish_s"_a = finishes(record),
+                  "buckets"_a = buckets);
 }
 
 std::vector<BucketSize> sizes_of(
@@ -69,14 +81,14 @@ void bind_monitor(py::module_& m) {
       .def(
           "edge",
           [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double fraction,
-             double at_s) { monitor.report(Edge{{stream, iteration}, fraction, at_s}); },
+             double at_s) { monitor.report(EdgeReached{{stream, iteration}, fraction, at_s}); },
           "stream"_a, "iteration"_a, "fraction"_a, "at_s"_a)
       .def(
           "asked",
-          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration) {
-            monitor.report(Asked{{stream, iteration}});
+          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double at_s) {
+            monitor.report(Asked{{stream, iteration}, at_s});
           },
-          "stream"_a, "iteration"_a)
+          "stream"_a, "iteration"_a, "at_s"_a)
       .def(
           "arrived",
           [](Monitor& monitor, std::int64_t stream, std::int64_t iteration,

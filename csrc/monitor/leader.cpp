@@ -37,7 +37,11 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
     return Plan{stage.stream, stage.iteration, {}};
   }
   Stream& stream = streams_[stage.stream];
-  if (stream.ranks.empty()) stream.ranks.resize(ranks_);
+  if (stream.ranks.empty()) {
+    const auto job = std::make_shared<Job>(ranks_);
+    stream.ranks.reserve(ranks_);
+    for (int r = 0; r < ranks_; ++r) stream.ranks.emplace_back(job);
+  }
   Rank& rank = stream.ranks[from];
   if (stage.iteration < rank.iteration) return std::nullopt;  // out of its time
   enter(rank, stage.iteration);
@@ -51,12 +55,15 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
             rank.started = true;
             return false;
           },
-          [&](const Edge& r) {
+          [&](const EdgeReached& r) {
             rank.predictor.edge(r.fraction, r.at_s);
             if (r.fraction > rank.newest_edge && r.fraction < 1) rank.newest_edge = r.fraction;
             return false;
           },
-          [&](const Asked&) { return true; },
+          [&](const Asked& r) {
+            rank.predictor.arrive(0, r.at_s);
+            return true;
+          },
           [&](const Arrived& r) {
             rank.predictor.finish(r.arrivals_s);
             if (rank.started && !r.arrivals_s.empty()) {

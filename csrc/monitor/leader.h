@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ class Leader {
 
  private:
   struct Rank {
+    explicit Rank(std::shared_ptr<Job> job) : predictor(std::move(job)) {}
     Predictor predictor;
     std::int64_t iteration = -1;  // of its newest report
     double start_s = 0;

@@ -163,8 +163,10 @@ void Monitor::take(Report report) {
   if (auto* started = std::get_if<Started>(&report)) {
     started->at_s += shift_s;
     for (double& finish_s : started->finish_s) finish_s += shift_s;
-  } else if (auto* edge = std::get_if<Edge>(&report)) {
+  } else if (auto* edge = std::get_if<EdgeReached>(&report)) {
     edge->at_s += shift_s;
+  } else if (auto* asked = std::get_if<Asked>(&report)) {
+    asked->at_s += shift_s;
   } else if (auto* arrived = std::get_if<Arrived>(&report)) {
     for (double& arrival_s : arrived->arrivals_s) arrival_s += shift_s;
   }

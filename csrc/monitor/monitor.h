@@ -40,8 +40,8 @@ class Monitor {
   void start(double timeout_s);
   // Never waits; from any thread. Times as now_s().
   void report(Report report);
-  // How plans are chosen; until it is set they leave every call its own schedule. Used on the leader
-  // alone, from the monitor's thread.
+  // How plans are chosen; until it is set they leave every call its own schedule. Used on the
+  // leader alone, from the monitor's thread.
   void set_chooser(Leader::Chooser choose);
 
   double offset_s() const;  // from this rank's clock to the leader's

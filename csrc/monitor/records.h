@@ -35,7 +35,7 @@ class Records {
 
   void take(int rank, const Started& report);
   void take(int rank, const Arrived& report);
-  void take(int, const Edge&) {}
+  void take(int, const EdgeReached&) {}
   void take(int, const Asked&) {}
   void take(const Plan& plan);
   void decided(const Stage& stage, double at_s, int edges,

@@ -59,7 +59,7 @@ struct Encoder {
     out.put(m.at_s);
     put(out, m.finish_s);
   }
-  void operator()(const Edge& m) {
+  void operator()(const EdgeReached& m) {
     kind(1);
     put(out, m.stage);
     out.put(m.fraction);
@@ -68,6 +68,7 @@ struct Encoder {
   void operator()(const Asked& m) {
     kind(2);
     put(out, m.stage);
+    out.put(m.at_s);
   }
   void operator()(const Arrived& m) {
     kind(3);
@@ -105,13 +106,13 @@ MonitorMessage get(Reader& in, int ranks) {
       return Report{std::move(m)};
     }
     case 1: {
-      Edge m{get_stage(in), 0, 0};
+      EdgeReached m{get_stage(in), 0, 0};
       m.fraction = in.get<double>();
       m.at_s = in.get<double>();
       return Report{m};
     }
     case 2:
-      return Report{Asked{get_stage(in)}};
+      return Report{Asked{get_stage(in), in.get<double>()}};
     case 3: {
       Arrived m{get_stage(in), get_values(in), {}};
       for (auto left = get_count(in); left > 0 && in.good(); --left)

@@ -25,7 +25,7 @@ struct Started {
   std::vector<double> finish_s;  // of the iteration before, per bucket; empty: unknown
 };
 
-struct Edge {
+struct EdgeReached {
   Stage stage;
   double fraction;
   double at_s;
@@ -34,6 +34,7 @@ struct Edge {
 // The first planned bucket of the iteration is ready: this rank wants the plan now.
 struct Asked {
   Stage stage;
+  double at_s;
 };
 
 struct BucketSize {
@@ -48,7 +49,7 @@ struct Arrived {
   std::vector<BucketSize> sizes;   // per bucket
 };
 
-using Report = std::variant<Started, Edge, Asked, Arrived>;
+using Report = std::variant<Started, EdgeReached, Asked, Arrived>;
 
 struct Ping {
   double sent_s;  // the sender's clock
