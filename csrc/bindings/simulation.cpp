@@ -56,13 +56,14 @@ std::vector<double> estimate(const std::string& algorithm, const std::vector<dou
 }
 
 void bind_selector(py::module_& m) {
-  // The interpreter's lock stays held: it keeps a selector to one thread at a time.
-  py::class_<Selector>(m, "Selector",
-                       "Chooses algorithm and segments under predicted arrivals, by simulation. "
-                       "Raises ScheduleError for no ranks or a link that makes no sense.")
+  // Shared with the monitor, whose thread outlives what Python holds.
+  py::class_<Selector, std::shared_ptr<Selector>>(
+      m, "Selector",
+      "Chooses algorithm and segments under predicted arrivals, by simulation. "
+      "Raises ScheduleError for no ranks or a link that makes no sense.")
       .def(py::init([](int ranks, double latency_s, double bytes_per_s, double reduce_bytes_per_s,
                        Transfers transfers_s, double port_share) {
-             return std::make_unique<Selector>(
+             return std::make_shared<Selector>(
                  ranks, Link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s),
                              port_share});
            }),

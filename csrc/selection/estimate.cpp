@@ -14,19 +14,11 @@ std::vector<double> all_after_the_last(const std::vector<double>& arrivals_s, do
   return std::vector<double>(arrivals_s.size(), last_s + after_s);
 }
 
-struct Folded {  // ranks beyond a power of two hand theirs to another first, and are told last
-  int rounds = 0;
-  double extra_s = 0;
-};
-
-Folded fold(std::size_t ranks, double message_bytes, const Link& link) {
-  Folded folded;
-  std::size_t power = 1;
-  for (; 2 * power <= ranks; power *= 2) ++folded.rounds;
-  if (power < ranks) {
-    folded.extra_s = 2 * hop_s(message_bytes, link) + message_bytes / link.reduce_bytes_per_s;
-  }
-  return folded;
+// The largest power of two up to `ranks`, as its logarithm.
+int floor_log2(std::size_t ranks) {
+  int power = 0;
+  while (ranks >>= 1) ++power;
+  return power;
 }
 
 }  // namespace
@@ -50,19 +42,30 @@ std::vector<double> estimate_ring(const std::vector<double>& arrivals_s, int seg
 
 std::vector<double> estimate_doubling(const std::vector<double>& arrivals_s, int,
                                       double message_bytes, const Link& link) {
-  const Folded folded = fold(arrivals_s.size(), message_bytes, link);
-  const double sum_s = message_bytes / link.reduce_bytes_per_s;
+  const std::size_t ranks = arrivals_s.size();
+  const int rounds = floor_log2(ranks);
+  const double exchange_s = hop_s(message_bytes, link) + message_bytes / link.reduce_bytes_per_s;
+  // The ranks beyond the power of two hand theirs over first and are told last.
+  const bool over = ranks > std::size_t(1) << rounds;
   return all_after_the_last(arrivals_s,
-                            folded.rounds * (hop_s(message_bytes, link) + sum_s) + folded.extra_s);
+                            (rounds + over) * exchange_s + over * hop_s(message_bytes, link));
 }
 
 std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int,
                                      double message_bytes, const Link& link) {
-  const Folded folded = fold(arrivals_s.size(), message_bytes, link);
-  double after_s = folded.extra_s, bytes = message_bytes;
-  for (int round = 0; round < folded.rounds; ++round) {
-    bytes /= 2;
-    after_s += 2 * hop_s(bytes, link) + bytes / link.reduce_bytes_per_s;
+  const std::size_t ranks = arrivals_s.size();
+  const int rounds = floor_log2(ranks);
+  const auto there_and_back_s = [&](double bytes) {
+    return 2 * hop_s(bytes, link) + bytes / link.reduce_bytes_per_s;
+  };
+  double after_s = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    after_s += there_and_back_s(message_bytes / double(std::size_t(1) << round));
+  }
+  // The other blocks of ranks hand up and are told what each of their ranks holds.
+  for (int block = 0; block < rounds; ++block) {
+    const std::size_t block_ranks = std::size_t(1) << block;
+    if (ranks & block_ranks) after_s += there_and_back_s(message_bytes / double(block_ranks));
   }
   return all_after_the_last(arrivals_s, after_s);
 }

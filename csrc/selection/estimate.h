@@ -18,7 +18,8 @@ std::vector<double> estimate_ring(const std::vector<double>& arrivals_s, int seg
 // Recursive doubling: log2 P rounds of the whole message; two more if P is no power of two.
 std::vector<double> estimate_doubling(const std::vector<double>& arrivals_s, int segments,
                                       double message_bytes, const Link& link);
-// Rabenseifner: recursive halving, then doubling; each moves (P - 1) / P of the message.
+// Rabenseifner: recursive halving, then doubling; each moves (P - 1) / P of the message. Ranks that
+// are no power of two: a further exchange for each smaller block.
 std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int segments,
                                      double message_bytes, const Link& link);
 // slt, the ranks being given in the order of the chain.

@@ -14,6 +14,8 @@ constexpr int most_simulated_ranks = 32;
 constexpr int many_ranks = 16;  // from here on fewer samples
 // Large enough to part choices that free the last rank alike, too small to delay it for the others.
 constexpr double average_weight = 0.1;
+// By so much an estimate is dearer than the safe candidate's that a simulation can be saved.
+constexpr double hopeless = 1.25;
 constexpr std::size_t most_prepared = 16;
 
 // Deterministic standard normal values: Box and Muller's, from a counter's hash (splitmix64).
@@ -102,29 +104,27 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
                                   const Forecast& forecast) {
   const Patterns patterns(forecast);
   std::vector<Priced> all;
+  double safe_s = HUGE_VAL;  // the first candidate's estimate
   for (const Candidate& candidate : candidates()) {
     std::vector<int> counts = candidate.segments(ranks_, bucket, link_);
-    const auto key = [&](int segments) {
-      return key_of(candidate, segments, bucket, pattern_class, forecast);
-    };
-    if (candidate.estimate != nullptr && counts.size() > 1) {
-      // Closed forms tell well enough how fine to cut.
-      double least_s = HUGE_VAL;
+    double estimate_s = HUGE_VAL;
+    if (candidate.estimate != nullptr) {  // tells well enough how fine to cut
       int best = counts.front();
       for (const int segments : counts) {
         const double price_s = estimated_s(candidate, segments, bucket, patterns);
-        if (price_s < least_s) least_s = price_s, best = segments;
+        if (price_s < estimate_s) estimate_s = price_s, best = segments;
       }
       counts = {best};
+      if (all.empty()) safe_s = estimate_s;
     }
+    const bool simulates = ranks_ <= most_simulated_ranks &&
+                           (candidate.estimate == nullptr || estimate_s <= hopeless * safe_s);
+    if (!simulates && candidate.estimate == nullptr) continue;
     for (const int segments : counts) {
-      if (ranks_ <= most_simulated_ranks) {
-        ScheduleKey chosen = key(segments);
-        const double price_s = simulated_s(chosen, candidate.uses, bucket, patterns);
-        all.push_back({std::move(chosen), price_s});
-      } else if (candidate.estimate != nullptr) {
-        all.push_back({key(segments), estimated_s(candidate, segments, bucket, patterns)});
-      }
+      ScheduleKey key = key_of(candidate, segments, bucket, pattern_class, forecast);
+      const double price_s =
+          simulates ? simulated_s(key, candidate.uses, bucket, patterns) : estimate_s;
+      all.push_back({std::move(key), price_s});
     }
   }
   return all;

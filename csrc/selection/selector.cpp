@@ -30,14 +30,15 @@ double Selector::scale_s(std::uint64_t message_bytes) const {
 
 void Selector::classify(std::uint64_t elements, std::size_t element_bytes,
                         const Forecast& forecast) {
-  check(forecast, ranks_);
   class_.elements = elements;
   class_.element_bytes = element_bytes;
   patallreduce::classify(forecast, scale_s(elements * element_bytes), class_);
 }
 
-const Choice& Selector::choose(std::uint64_t elements, std::size_t element_bytes,
-                               const Forecast& forecast) {
+Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
+                        const Forecast& forecast) {
+  check(forecast, ranks_);
+  const std::lock_guard lock(mutex_);
   classify(elements, element_bytes, forecast);
   const std::uint64_t hash = class_.hash();
   const auto [begin, end] = by_hash_.equal_range(hash);
@@ -68,6 +69,8 @@ const Choice& Selector::choose(std::uint64_t elements, std::size_t element_bytes
 
 std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t element_bytes,
                                         const Forecast& forecast) {
+  check(forecast, ranks_);
+  const std::lock_guard lock(mutex_);
   classify(elements, element_bytes, forecast);
   return price_class(class_);
 }

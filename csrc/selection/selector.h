@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <list>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,7 +34,7 @@ struct Choice {
   double price_s = 0;
 };
 
-class Selector {  // not thread-safe
+class Selector {  // thread-safe: the monitor's thread and the caller's may share one
  public:
   // Throws ScheduleError if ranks < 1 or the link makes no sense.
   Selector(int ranks, Link link);
@@ -41,7 +42,7 @@ class Selector {  // not thread-safe
 
   // The cheapest. Throws ScheduleError if the forecast is not (ranks) finite numbers, with errors
   // and computations >= 0. Remembered: some 10 ns a rank. Otherwise milliseconds.
-  const Choice& choose(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
+  Choice choose(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
 
   // Every candidate with its price, the safe one first. Not remembered.
   std::vector<Choice> price_all(std::uint64_t elements, std::size_t element_bytes,
@@ -57,8 +58,9 @@ class Selector {  // not thread-safe
   void classify(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
   std::vector<Choice> price_class(const PatternClass& pattern_class);
 
-  int ranks_;
-  Link link_;
+  const int ranks_;
+  const Link link_;
+  std::mutex mutex_;  // over all below
   Pricer pricer_;
   PatternClass class_;      // of the forecast at hand, kept for its memory
   std::list<Known> known_;  // the latest used first
