@@ -8,6 +8,7 @@ No postponed annotations here: DDP compares the annotations of a hook with the c
 """
 
 import logging
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,11 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce import _core
+from patallreduce.calls import left_open
 from patallreduce.communicator import Communicator
+from patallreduce.hooks.layers import Layers
+from patallreduce.iterations import Iteration
+from patallreduce.stragglers import Report, straggler_report
 
 _log = logging.getLogger("patallreduce")
 
@@ -48,12 +53,15 @@ class State:
     """
 
     __slots__ = (
+        "_ready",
         "_released",
         "algorithm",
         "arrivals_s",
         "communicator",
+        "layers",
         "process_group",
         "segments",
+        "stream",
         "timeout_s",
         "transport",
     )
@@ -75,6 +83,9 @@ class State:
         self.transport = transport
         self.timeout_s = timeout_s
         self.communicator = _communicator(process_group, transport, timeout_s)
+        self.stream = self.communicator.new_stream()
+        self.layers: Layers | None = None
+        self._ready: list[tuple[float, tuple[int, int]]] = []  # buckets of this iteration
         # A bad hint, name or segment count should not wait for the first backward.
         self._check()
         self._released = False
@@ -100,10 +111,37 @@ class State:
             label=index,
         )
 
+    def submit(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Start the average of a bucket; tell the stream when it was ready."""
+        tensor, index, is_last = bucket.buffer(), bucket.index(), bucket.is_last()
+        call = self.call_for(tensor, index)
+        stream = self.stream
+        if stream is None:
+            return self.communicator.submit(tensor, call)[1]
+        now_s = time.monotonic()
+        arrivals_s = None
+        if self.layers is not None:
+            arrivals_s = self.layers.bucket(index, bucket.parameters(), is_last)
+        if index == 0:
+            self._ready.clear()
+        self._ready.append((now_s, (tensor.numel(), tensor.element_size())))
+        if left_open(
+            self.algorithm, self.segments, self.arrivals_s
+        ) and self.communicator.worth_planning(tensor.nbytes):
+            call = stream.plan(call, now_s)
+        ticket, future = self.communicator.submit(tensor, call)
+        stream.submitted(ticket)
+        if is_last:
+            called_s, sizes = zip(*self._ready, strict=True)
+            stream.arrived(arrivals_s if arrivals_s is not None else called_s, sizes)
+        return future
+
     def release(self) -> None:
         """Give the communicator up; the last state on it closes it. Idempotent."""
         if not self._released:
             self._released = True
+            if self.layers is not None:
+                self.layers.remove()
             _users[self.communicator] -= 1
             if _users[self.communicator] <= 0:
                 self.communicator.close()
@@ -143,9 +181,7 @@ def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[tor
             'torch._dynamo.config.optimize_ddp = "ddp_optimizer" (the "python_reducer" of '
             "torch.compile calls hooks with single gradients)"
         )
-    communicator = state.communicator
-    tensor = bucket.buffer()
-    return communicator.submit(tensor, state.call_for(tensor, bucket.index()))
+    return state.submit(bucket)
 
 
 class Handle:
@@ -160,8 +196,21 @@ class Handle:
         return self.state.communicator
 
     def stats(self) -> list[dict[str, Any]]:
-        """As `Communicator.stats`."""
+        """The last collectives of this rank, as `Communicator.stats`."""
         return self.communicator.stats()
+
+    def iterations(self) -> list[Iteration]:
+        """The last iterations of this model, oldest first: when who arrived, and was expected to.
+
+        Rank 0 knows all ranks, the others only themselves; empty without a monitor.
+        """
+        if self.state.stream is None:
+            return []
+        return self.communicator.iterations(self.state.stream.number)
+
+    def stragglers(self) -> Report:
+        """Who was late, how late, since when, and whether it was predicted."""
+        return straggler_report(self.iterations())
 
     def close(self) -> None:
         """Let go: the model can make no synchronised backward pass afterwards. Idempotent.
@@ -223,6 +272,8 @@ def register(
     )
     try:
         ddp_model.register_comm_hook(state, allreduce_hook)
+        if state.stream is not None:
+            state.layers = Layers(ddp_model, state.stream)
     except BaseException:
         state.release()
         raise

@@ -12,9 +12,12 @@ from patallreduce._core import (
 )
 from patallreduce.communicator import Communicator
 from patallreduce.hooks import register
+from patallreduce.iterations import load_iterations
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule, verify
 from patallreduce.simulation import Result, simulate
+from patallreduce.stragglers import straggler_report
+from patallreduce.trace import write_trace
 from patallreduce.work import Work
 
 __all__ = [
@@ -31,8 +34,11 @@ __all__ = [
     "Work",
     "algorithms",
     "hooks",
+    "load_iterations",
     "register",
     "schedule",
     "simulate",
+    "straggler_report",
     "verify",
+    "write_trace",
 ]

@@ -28,6 +28,19 @@ class Request(NamedTuple):
     label: int
 
 
+def left_open(
+    algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None
+) -> bool:
+    """Whether the schedule is left to prediction: nothing of it was asked for."""
+    return (
+        algorithm == "auto"
+        and segments is None
+        and arrivals_s is None
+        and environment.get("ALGORITHM") is None
+        and environment.get("SEGMENTS") is None
+    )
+
+
 def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) -> _core.Call:
     """Check a request and fill in what it leaves open.
 

@@ -17,9 +17,11 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
-from patallreduce.calls import OPS, Request, settle
+from patallreduce.calls import OPS, Request, left_open, settle
+from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
+from patallreduce.streams import PLAIN, Stream
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.work import Completer, Work
 
@@ -28,6 +30,8 @@ _DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 5.0
 _STATS_KEPT = 1024
 _CALLS_KEPT = 1024
+# A plan costs a few messages: it may pay where the message takes this long from rank to rank.
+_WORTH_PLANNING_S = 2e-3
 
 
 class Communicator:
@@ -44,6 +48,8 @@ class Communicator:
         timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
         link: Latency and bandwidth between ranks; measured when it is first needed if not given.
             Must be equal on all ranks.
+        monitor: Whether to predict arrivals: the progress monitor's thread and its own small
+            connections. Must be equal on all ranks. None: PATALLREDUCE_MONITOR, or True.
 
     Raises:
         TransportTimeout: a rank did not come.
@@ -58,6 +64,7 @@ class Communicator:
         timeout_s: float | None = None,
         *,
         link: Link | None = None,
+        monitor: bool | None = None,
     ) -> None:
         environment.warn_unknown()
         if transport == "auto":
@@ -71,51 +78,62 @@ class Communicator:
         rendezvous = Rendezvous(process_group, timeout_s)
         token = int.from_bytes(rendezvous.from_rank_0("token", secrets.token_bytes(8)), "little")
         hosts = rendezvous.share_json("host", socket.gethostname() + "/" + _boot_id())
-        native = _core.Ucx(
-            ucx.library_path(),
-            rendezvous.rank,
-            rendezvous.ranks,
-            token,
-            environment.get("SOCKET_IFNAME") or "",
-        )
-        native.connect(rendezvous.share("address", native.address()))
+        native = _connect(rendezvous, "address", token)
         reads = rendezvous.share_json("reads", native.readable())
         native.set_direct([peer for peer in native.readable() if native.rank in reads[peer]])
-        self._start(native, timeout_s, link, local_ranks=hosts.count(hosts[rendezvous.rank]))
+        if monitor is None:
+            monitor = environment.get_float("MONITOR") != 0
+        aside = None
+        if monitor and rendezvous.ranks > 1:
+            aside = _connect(rendezvous, "monitor", token ^ 1)
+        self._prepare(
+            native, aside, timeout_s, link, local_ranks=hosts.count(hosts[rendezvous.rank])
+        )
+        self._start()
 
     @classmethod
     def loopback(
-        cls, ranks: int, timeout_s: float | None = None, *, link: Link | None = None
+        cls,
+        ranks: int,
+        timeout_s: float | None = None,
+        *,
+        link: Link | None = None,
+        monitor: bool = True,
     ) -> list[Communicator]:
         """Communicators of `ranks` ranks within this process: use each from a thread of its own.
 
         For tests and experiments; needs no network and no torch.distributed.
         """
         timeout_s = _timeout(timeout_s)
-        hub = _core.LoopbackHub(ranks)
+        hub, hub_aside = _core.LoopbackHub(ranks), _core.LoopbackHub(ranks)
         made: list[Communicator] = []
         for rank in range(ranks):
             communicator = cls.__new__(cls)
             link_of_memory = link or Link(20e-6, 2e9)
+            aside = _core.Loopback(hub_aside, rank) if monitor and ranks > 1 else None
             communicator._prepare(
-                _core.Loopback(hub, rank), timeout_s, link_of_memory, local_ranks=ranks
+                _core.Loopback(hub, rank), aside, timeout_s, link_of_memory, local_ranks=ranks
             )
             made.append(communicator)
-        starts = [threading.Thread(target=c._engine.start, args=(timeout_s,)) for c in made]
+        starts = [threading.Thread(target=c._start) for c in made]
         for start in starts:
             start.start()
         for start in starts:
             start.join()
         return made
 
-    def _start(
-        self, native: _core.Transport, timeout_s: float, link: Link | None, local_ranks: int
-    ) -> None:
-        self._prepare(native, timeout_s, link, local_ranks)
-        self._engine.start(timeout_s)
+    def _start(self) -> None:
+        self._engine.start(self._timeout_s)
+        if self._monitor is not None:
+            self._monitor.start(self._timeout_s)
 
     def _prepare(
-        self, native: _core.Transport, timeout_s: float, link: Link | None, local_ranks: int
+        self,
+        native: _core.Transport,
+        aside: _core.Transport | None,
+        timeout_s: float,
+        link: Link | None,
+        local_ranks: int,
     ) -> None:
         # Spinning pays while every rank of this host has a core to itself.
         shares_cores = local_ranks > len(os.sched_getaffinity(0))
@@ -128,12 +146,21 @@ class Communicator:
         self._completer = Completer(self._engine)
         self._timeout_s = timeout_s
         self._link = link
+        self._selector: _core.Selector | None = None
+        self._monitor = None
+        self._plain: Stream | None = None
+        self._models = 0
+        if aside is not None:
+            self._monitor = _core.Monitor(
+                aside, self._engine, environment.get_float("CLOCK_SKEW_S") or 0.0
+            )
+            self._plain = Stream(self._monitor, self._engine, PLAIN)
         self._process = os.getpid()
         self._calls: dict[tuple[Any, ...], _core.Call] = {}
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
         # Also when it is collected, and at exit.
         self._finalizer = weakref.finalize(
-            self, _close, self._engine, self._completer, self._process
+            self, _close, self._engine, self._monitor, self._completer, self._process
         )
 
     @property
@@ -157,6 +184,57 @@ class Communicator:
         if self._link is None:
             self._link = Link(1e-6, 1e9) if self.ranks == 1 else self._measure_link()
         return self._link
+
+    @property
+    def selector(self) -> _core.Selector:
+        """Prices the algorithms on this link; it also makes the plans, where there is a monitor."""
+        if self._selector is None:
+            link = self.link
+            self._selector = _core.Selector(
+                self.ranks,
+                link.latency_s,
+                link.bytes_per_s,
+                link.reduce_bytes_per_s,
+                link.transfers_s,
+            )
+            if self._monitor is not None:
+                self._monitor.set_selector(self._selector)
+        return self._selector
+
+    def edge(self, fraction: float) -> None:
+        """Report progress towards the next all-reduce, in a loop that is not DDP's.
+
+        Call it any number of times between two calls of `all_reduce(..., algorithm="auto")`. It
+        makes the prediction better and never changes a result; a missing or wrong one costs time
+        only. DDP's layers report by themselves once a model is registered.
+
+        Args:
+            fraction: Part of the computation that is done, 0 < fraction < 1.
+
+        Source: PAP18, section 5 (the monitor's edge).
+
+        Raises:
+            ValueError: not within (0, 1).
+            TransportError: the communicator is closed or failed.
+        """
+        if not 0 < fraction < 1:
+            raise ValueError(f"fraction: expected a number within (0, 1), got {fraction}")
+        self.check_usable()
+        if self._plain is not None:
+            self._plain.edge(fraction, time.monotonic())
+
+    def new_stream(self) -> Stream | None:
+        """A stream for one more model, None without a monitor. All ranks in the same order."""
+        if self._monitor is None:
+            return None
+        self._models += 1
+        return Stream(self._monitor, self._engine, PLAIN + self._models)
+
+    def worth_planning(self, message_bytes: int) -> bool:
+        """Whether a plan may pay for a message of that size: the same on every rank."""
+        return self._monitor is not None and self.link.transfer_s(message_bytes) >= (
+            _WORTH_PLANNING_S
+        )
 
     def all_reduce(
         self,
@@ -210,11 +288,23 @@ class Communicator:
             segment_time_s=segment_time_s,
         )
         deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
+        stream = None
+        if left_open(algorithm, segments, arrivals_s) and self.worth_planning(tensor.nbytes):
+            stream = self._plain
+        if stream is not None:
+            arrival_s = time.monotonic()
+            call = stream.plan(call, arrival_s)
         if async_op:
             ticket, future = self._completer.submit(tensor, call, deadline_s)
-            self._record(ticket, call)
+        else:
+            ticket = self._engine.begin(tensor.data_ptr(), call, deadline_s)
+        self._record(ticket, call)
+        if stream is not None:
+            stream.submitted(ticket)
+            stream.arrived([arrival_s], [(tensor.numel(), tensor.element_size())])
+        if async_op:
             return Work(self._engine, ticket, future, tensor)
-        self._record(self._engine.run(tensor.data_ptr(), call, deadline_s), call)
+        self._engine.wait(ticket)
         return None
 
     def call_for(
@@ -253,28 +343,45 @@ class Communicator:
             )
         return call
 
-    def submit(self, tensor: torch.Tensor, call: _core.Call) -> torch.futures.Future[torch.Tensor]:
+    def submit(
+        self, tensor: torch.Tensor, call: _core.Call
+    ) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
         """Start a call made by `call_for`; the future's value is `tensor`, or its error."""
         ticket, future = self._completer.submit(tensor, call, self._timeout_s)
         self._record(ticket, call)
-        return future
+        return ticket, future
 
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
 
-        Each a dict: number, call (text), arrival_s, finish_s and drained_s (time.monotonic();
-        0 while pending), elapsed_s.
+        Each a dict: number, call (text), schedule (what ran, text), planned (by prediction),
+        arrival_s, finish_s and drained_s (time.monotonic(); 0 while pending), elapsed_s.
         """
         return [
             {
                 "number": record["ticket"].seq,
                 "call": str(record["call"]),
+                "schedule": record["ticket"].key_text if record["ticket"].done else "",
+                "planned": record["ticket"].done and record["ticket"].planned,
                 "arrival_s": record["ticket"].arrival_s,
                 "finish_s": record["ticket"].finish_s,
                 "drained_s": record["ticket"].drained_s,
                 "elapsed_s": record["ticket"].finish_s - record["ticket"].arrival_s,
             }
             for record in list(self._records)
+        ]
+
+    def iterations(self, stream: int = PLAIN) -> list[Iteration]:
+        """The last iterations of a stream, oldest first; empty without a monitor.
+
+        Rank 0 knows all ranks, the others only themselves.
+        """
+        if self._monitor is None:
+            return []
+        return [
+            Iteration.from_dict(record)
+            for record in self._monitor.records()
+            if record["model"] == stream
         ]
 
     def close(self) -> None:
@@ -320,7 +427,7 @@ class Communicator:
             call = _core.Call(
                 tensor.numel(), dtype_of(tensor), OPS[op], -1, "ring", self.ranks, [], 0.0
             )
-            self._engine.run(tensor.data_ptr(), call, self._timeout_s)
+            self._engine.wait(self._engine.begin(tensor.data_ptr(), call, self._timeout_s))
 
         def ring_s(message_bytes: int) -> float:
             message = torch.zeros(message_bytes, dtype=torch.uint8)
@@ -337,8 +444,24 @@ class Communicator:
         return measure(self.ranks, ring_s, 1 / float(seconds_per_byte[0]))
 
 
-def _close(engine: _core.Engine, completer: Completer, process: int) -> None:
+def _connect(rendezvous: Rendezvous, name: str, token: int) -> _core.Ucx:
+    native = _core.Ucx(
+        ucx.library_path(),
+        rendezvous.rank,
+        rendezvous.ranks,
+        token,
+        environment.get("SOCKET_IFNAME") or "",
+    )
+    native.connect(rendezvous.share(name, native.address()))
+    return native
+
+
+def _close(
+    engine: _core.Engine, monitor: _core.Monitor | None, completer: Completer, process: int
+) -> None:
     if process == os.getpid():
+        if monitor is not None:
+            monitor.close(_CLOSE_TIMEOUT_S)
         engine.close(_CLOSE_TIMEOUT_S)
         completer.join()
 

@@ -8,6 +8,8 @@ import warnings
 # Name after the prefix -> what it sets. Build-time names are listed so that they pass.
 VARIABLES = {
     "ALGORITHM": 'algorithm that "auto" stands for, e.g. ring',
+    "CLOCK_SKEW_S": "for tests: seconds added to this rank's clock in its progress reports",
+    "MONITOR": "0: no progress monitor, nothing is predicted",
     "SCRATCH_BYTES": "private memory for collectives in flight, bytes (default 536870912)",
     "SEGMENTS": "segments per message, instead of the rule's choice",
     "SOCKET_IFNAME": "network device for UCX, as UCX_NET_DEVICES",

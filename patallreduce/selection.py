@@ -39,10 +39,13 @@ def choose_segments(
     * A ring (ring, prr): a part of M / P is cut while a segment's transfer is longer than 50
       latencies, at most 8 times: two segments hide the latency of a round, and each one more costs
       about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
-    * Either: small enough for the cache, not smaller than is worth a message.
+    * Whole messages (recursive_doubling): 1, while the message fits the cache.
+    * Halves of halves (rabenseifner): the parts of its largest block, the largest power of two
+      that is <= P; where the part is large, cut as a ring's.
+    * All: small enough for the cache, not smaller than is worth a message.
 
-    Always a multiple of `ranks` where the algorithm works on P parts, at least 1, and at most
-    `elements`.
+    Always a multiple of the number of parts where the algorithm works on parts, at least 1, and at
+    most `elements`.
     """
     if ranks == 1 or elements == 0:
         return 1
@@ -53,9 +56,12 @@ def choose_segments(
         wanted = max(wanted, message_bytes / _CACHE_BYTES)
         most = max(message_bytes // _LEAST_BYTES, 1)
         return max(1, min(round(wanted), most, elements))
-    part_bytes = message_bytes / ranks
-    cuts = min(transfer_s / ranks / link.latency_s / 50, 8.0)
+    if algorithm == "recursive_doubling":
+        return max(1, min(math.ceil(message_bytes / _CACHE_BYTES), elements))
+    parts = 2 ** (ranks.bit_length() - 1) if algorithm == "rabenseifner" else ranks
+    part_bytes = message_bytes / parts
+    cuts = min(transfer_s / parts / link.latency_s / 50, 8.0)
     if part_bytes > 4 * _CACHE_BYTES:  # a part that fits the cache as a whole needs no cuts
         cuts = max(cuts, part_bytes / _CACHE_BYTES)
     cuts = min(cuts, part_bytes / _LEAST_BYTES)
-    return max(1, min(ranks * max(round(cuts), 1), elements))
+    return max(1, min(parts * max(round(cuts), 1), elements))

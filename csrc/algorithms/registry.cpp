@@ -13,6 +13,10 @@ const std::vector<Algorithm>& algorithms() {
        true, slt},
       {"prr", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
        true, prr},
+      {"recursive_doubling", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66",
+       false, recursive_doubling},
+      {"rabenseifner", "all_reduce", "Rabenseifner, ICCS 2004, LNCS 3036, 1-9", false,
+       rabenseifner},
   };
   return all;
 }

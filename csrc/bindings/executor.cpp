@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "errors.h"
@@ -64,6 +66,16 @@ void bind_executor(py::module_& m) {
   py::class_<Call>(m, "Call", "What every rank must ask for alike.")
       .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
            "segments"_a, "arrivals_s"_a, "segment_time_s"_a)
+      .def(
+          "planned",
+          [](const Call& call, std::int64_t stream, std::int64_t iteration) {
+            Call planned = call;
+            planned.stream = stream;
+            planned.iteration = iteration;
+            planned.label = std::max<std::int64_t>(planned.label, 0);
+            return planned;
+          },
+          "stream"_a, "iteration"_a, "The same, with the schedule that the plan says.")
       .def("__str__", [](const Call& call) { return describe(call); });
 
   py::class_<Ticket, std::shared_ptr<Ticket>>(m, "Ticket")
@@ -71,6 +83,10 @@ void bind_executor(py::module_& m) {
       .def_property_readonly("done", [](const Ticket& t) { return t.done.load(); })
       .def_readonly("arrival_s", &Ticket::arrival_s)
       .def_readonly("finish_s", &Ticket::finish_s)
+      .def_property_readonly("key_text", [](const Ticket& t) { return describe(t.key); })
+      .def_property_readonly("algorithm", [](const Ticket& t) { return t.key.algorithm; })
+      .def_property_readonly("segments", [](const Ticket& t) { return t.key.segments; })
+      .def_readonly("planned", &Ticket::planned)
       .def_property_readonly("drained_s", [](const Ticket& t) { return t.drained_s.load(); })
       .def(
           "check",
@@ -95,14 +111,12 @@ void bind_executor(py::module_& m) {
           },
           "data"_a, "call"_a, "timeout_s"_a, "Returns at once; next_done() returns it when done.")
       .def(
-          "run",
+          "begin",
           [](Engine& engine, std::uintptr_t data, const Call& call, double timeout_s) {
-            auto ticket = engine.submit(reinterpret_cast<void*>(data), call, timeout_s);
-            wait(engine, *ticket);
-            return ticket;
+            return engine.submit(reinterpret_cast<void*>(data), call, timeout_s);
           },
-          "data"_a, "call"_a, "timeout_s"_a, "Drives the transport from this thread until done.")
-      .def("wait", &wait, "ticket"_a)
+          "data"_a, "call"_a, "timeout_s"_a, "For a caller that goes on to wait().")
+      .def("wait", &wait, "ticket"_a, "Drives the transport from this thread until done.")
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
@@ -110,6 +124,7 @@ void bind_executor(py::module_& m) {
            [](const Engine& engine) {
              if (const auto f = engine.failure()) raise(*f);
            })
+      .def_property_readonly("plans_ended", &Engine::plans_ended)
       .def_property_readonly("scratch_peak_bytes", [](Engine& engine) {
         py::gil_scoped_release release;
         return engine.scratch_peak_bytes();

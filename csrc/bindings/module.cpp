@@ -20,6 +20,8 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bind_reduction(m);
   patallreduce::bind_transport(m);
   patallreduce::bind_executor(m);
+  patallreduce::bind_monitor(m);
+  patallreduce::bind_simulation(m);
   patallreduce::bind_prediction(m);
   patallreduce::bind_simulation(m);
   m.def("build_info", &build_info, "Compiler, language standard, pybind11, date.");

@@ -2,6 +2,9 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
+#include "errors.h"
+#include "selection/candidates.h"
+#include "selection/selector.h"
 #include "simulator/simulator.h"
 
 namespace patallreduce {
@@ -33,6 +36,71 @@ double transfer_s(double message_bytes, double bytes_per_s, Transfers transfers_
   return link.transfer_s(message_bytes);
 }
 
+// (algorithm, segments, arrivals_s, segment_time_s, price_s)
+py::tuple fields_of(const Choice& choice) {
+  return py::make_tuple(choice.key.algorithm, choice.key.segments, choice.key.arrivals_s,
+                        choice.key.segment_time_s, choice.price_s);
+}
+
+std::vector<double> estimate(const std::string& algorithm, const std::vector<double>& arrivals_s,
+                             int segments, double message_bytes, double latency_s,
+                             double bytes_per_s, double reduce_bytes_per_s, Transfers transfers_s,
+                             double port_share) {
+  const Link link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s), port_share};
+  for (const Candidate& candidate : candidates()) {
+    if (algorithm == candidate.algorithm && candidate.estimate != nullptr) {
+      return candidate.estimate(arrivals_s, segments, message_bytes, link);
+    }
+  }
+  throw ScheduleError(concat("no closed form for algorithm '", algorithm, "'"));
+}
+
+void bind_selector(py::module_& m) {
+  // Shared with the monitor, whose thread outlives what Python holds.
+  py::class_<Selector, std::shared_ptr<Selector>>(
+      m, "Selector",
+      "Chooses algorithm and segments under predicted arrivals, by simulation. "
+      "Raises ScheduleError for no ranks or a link that makes no sense.")
+      .def(py::init([](int ranks, double latency_s, double bytes_per_s, double reduce_bytes_per_s,
+                       Transfers transfers_s, double port_share) {
+             return std::make_shared<Selector>(
+                 ranks, Link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s),
+                             port_share});
+           }),
+           "ranks"_a, "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a,
+           "transfers_s"_a = Transfers{}, "port_share"_a = Link{}.port_share)
+      .def(
+          "choose",
+          [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
+             std::vector<double> arrivals_s, std::vector<double> errors_s,
+             std::vector<double> compute_s) {
+            return fields_of(selector.choose(
+                elements, element_bytes,
+                {std::move(arrivals_s), std::move(errors_s), std::move(compute_s)}));
+          },
+          "elements"_a, "element_bytes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
+          "compute_s"_a = std::vector<double>{},
+          "(algorithm, segments, arrivals_s, segment_time_s, price_s) of the cheapest; the middle "
+          "three are what to generate its schedule from. Raises ScheduleError for a forecast that "
+          "is not finite numbers, one per rank.")
+      .def(
+          "price_all",
+          [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
+             std::vector<double> arrivals_s, std::vector<double> errors_s,
+             std::vector<double> compute_s) {
+            py::list all;
+            for (const Choice& choice : selector.price_all(
+                     elements, element_bytes,
+                     {std::move(arrivals_s), std::move(errors_s), std::move(compute_s)})) {
+              all.append(fields_of(choice));
+            }
+            return all;
+          },
+          "elements"_a, "element_bytes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
+          "compute_s"_a = std::vector<double>{},
+          "Every candidate as choose() returns it, the safe one first; computed anew.");
+}
+
 }  // namespace
 
 void bind_simulation(py::module_& m) {
@@ -40,6 +108,10 @@ void bind_simulation(py::module_& m) {
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");
+  bind_selector(m);
+  m.def("estimate", &estimate, "algorithm"_a, "arrivals_s"_a, "segments"_a, "message_bytes"_a,
+        "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
+        "finish_s per rank in closed form, for tests; slt takes arrivals in the chain's order.");
   m.def("transfer_s", &transfer_s, "message_bytes"_a, "bytes_per_s"_a, "transfers_s"_a,
         "Seconds that a message of so many bytes occupies a port, without latency.");
 }

@@ -6,15 +6,18 @@
 
 namespace patallreduce {
 
-bool operator==(const Call& a, const Call& b) {
+bool same_demand(const Call& a, const Call& b) {
   return a.count == b.count && a.dtype == b.dtype && a.op == b.op && a.label == b.label &&
-         a.key == b.key;
+         a.stream == b.stream && a.iteration == b.iteration;
 }
+
+bool operator==(const Call& a, const Call& b) { return same_demand(a, b) && a.key == b.key; }
 
 std::string describe(const Call& call) {
   std::string text = concat(call.count, " elements of ", name(call.dtype), ", ", name(call.op),
                             ", ", describe(call.key));
   if (call.label >= 0) text += concat(", bucket ", call.label);
+  if (call.planned()) text += concat(", iteration ", call.iteration, " of stream ", call.stream);
   return text;
 }
 
@@ -28,6 +31,8 @@ std::uint64_t hash(const Call& call) {
   mix(&call.dtype, sizeof call.dtype);
   mix(&call.op, sizeof call.op);
   mix(&call.label, sizeof call.label);
+  mix(&call.stream, sizeof call.stream);
+  mix(&call.iteration, sizeof call.iteration);
   mix(call.key.algorithm.data(), call.key.algorithm.size());
   mix(&call.key.segments, sizeof call.key.segments);
   mix(&call.key.segment_time_s, sizeof call.key.segment_time_s);

@@ -14,11 +14,18 @@ struct Call {
   Dtype dtype = Dtype::float32;
   Op op = Op::sum;
   std::int64_t label = -1;  // the caller's name for it: DDP's bucket index
+  // Planned: `key` is replaced by what the plan of this stream's iteration says of bucket `label`,
+  // if it says something of a bucket of this size.
+  std::int64_t stream = -1;  // -1: not planned
+  std::int64_t iteration = -1;
   ScheduleKey key;
 
+  bool planned() const { return stream >= 0; }
   std::uint64_t bytes() const { return count * size_of(dtype); }
 };
 
+// Equal but for the key.
+bool same_demand(const Call& a, const Call& b);
 bool operator==(const Call& a, const Call& b);
 std::string describe(const Call& call);
 // A hash of everything in it.

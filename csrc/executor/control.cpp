@@ -1,72 +1,19 @@
 #include "executor/control.h"
 
-#include <cmath>
-#include <cstring>
+#include "wire.h"
 
 namespace patallreduce {
 
 namespace {
-
-// Every segment takes a step, and an operation refuses as many steps as this: a larger announcement
-// would only cost memory.
-constexpr std::int32_t max_segments = 1 << 18;
-
-class Writer {
- public:
-  template <typename T>
-  void put(T value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void put(const std::string& text) {
-    put(static_cast<std::uint32_t>(text.size()));
-    bytes += text;
-  }
-  std::string bytes;
-};
-
-class Reader {
- public:
-  explicit Reader(const std::string& bytes) : bytes_(bytes) {}
-  template <typename T>
-  T get() {
-    T value{};
-    if (need(sizeof value)) std::memcpy(&value, bytes_.data() + at_ - sizeof value, sizeof value);
-    return value;
-  }
-  std::string text(std::size_t limit) {
-    const auto length = get<std::uint32_t>();
-    if (length > limit || !need(length)) {
-      good_ = false;
-      return {};
-    }
-    return bytes_.substr(at_ - length, length);
-  }
-  void require(bool condition) { good_ = good_ && condition; }
-  bool good() const { return good_; }
-  bool finished() const { return good_ && at_ == bytes_.size(); }
-
- private:
-  bool need(std::size_t bytes) {
-    good_ = good_ && bytes <= bytes_.size() - at_;
-    if (good_) at_ += bytes;
-    return good_;
-  }
-  const std::string& bytes_;
-  std::size_t at_ = 0;
-  bool good_ = true;
-};
 
 void put_call(Writer& out, const Call& call) {
   out.put(call.count);
   out.put(call.dtype);
   out.put(call.op);
   out.put(call.label);
-  out.put(call.key.algorithm);
-  out.put(static_cast<std::int32_t>(call.key.segments));
-  out.put(call.key.segment_time_s);
-  out.put(static_cast<std::uint32_t>(call.key.arrivals_s.size()));
-  for (const double arrival_s : call.key.arrivals_s) out.put(arrival_s);
+  out.put(call.stream);
+  out.put(call.iteration);
+  put(out, call.key);
 }
 
 Call get_call(Reader& in, int ranks) {
@@ -75,20 +22,12 @@ Call get_call(Reader& in, int ranks) {
   call.dtype = in.get<Dtype>();
   call.op = in.get<Op>();
   call.label = in.get<std::int64_t>();
-  call.key.algorithm = in.text(64);
-  call.key.segments = in.get<std::int32_t>();
-  call.key.segment_time_s = in.get<double>();
-  const auto arrivals = in.get<std::uint32_t>();
+  call.stream = in.get<std::int64_t>();
+  call.iteration = in.get<std::int64_t>();
+  call.key = get_key(in, ranks);
   in.require(call.dtype <= Dtype::uint8 && call.op <= Op::prod);
   in.require(call.count <= (std::uint64_t{1} << 48));
-  in.require(call.key.segments >= 1 && call.key.segments < max_segments &&
-             static_cast<std::uint64_t>(call.key.segments) <= call.count + 1);
-  in.require(std::isfinite(call.key.segment_time_s) && call.key.segment_time_s >= 0);
-  in.require(arrivals == 0 || arrivals == static_cast<std::uint32_t>(ranks));
-  for (std::uint32_t i = 0; in.good() && i < arrivals; ++i) {
-    call.key.arrivals_s.push_back(in.get<double>());
-    in.require(std::isfinite(call.key.arrivals_s.back()) && call.key.arrivals_s.back() >= 0);
-  }
+  in.require(static_cast<std::uint64_t>(call.key.segments) <= call.count + 1);
   return call;
 }
 
@@ -109,6 +48,14 @@ struct Encoder {
     out.put(m.what);
   }
   void operator()(const Bye& m) { out.put(m.called); }
+  void operator()(const PlansEnd& m) {
+    out.put(m.reason);
+    out.put(static_cast<std::uint32_t>(m.last.size()));
+    for (const auto& [stream, iteration] : m.last) {
+      out.put(stream);
+      out.put(iteration);
+    }
+  }
 };
 
 }  // namespace
@@ -153,6 +100,17 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
     case 4:
       message = Bye{in.get<std::uint64_t>()};
       break;
+    case 5: {
+      PlansEnd end;
+      end.reason = in.text(4 * 1024);
+      const auto streams = in.get<std::uint32_t>();
+      for (std::uint32_t i = 0; in.good() && i < streams; ++i) {
+        const auto stream = in.get<std::int64_t>();
+        end.last.emplace_back(stream, in.get<std::int64_t>());
+      }
+      message = std::move(end);
+      break;
+    }
     default:
       return std::nullopt;
   }

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "executor/call.h"
 
@@ -39,7 +41,13 @@ struct Bye {
   std::uint64_t called;
 };
 
-using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye>;
+// There will be no plans after these iterations; until then the sender's announcements tell them.
+struct PlansEnd {
+  std::string reason;
+  std::vector<std::pair<std::int64_t, std::int64_t>> last;  // stream, iteration; absent: none
+};
+
+using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd>;
 
 std::string encode(const Message& message);
 // Nothing if the bytes are malformed: lengths and enumerators are checked before use.

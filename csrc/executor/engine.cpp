@@ -20,10 +20,6 @@ constexpr int takeover_yields = 100;
 
 }  // namespace
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void raise(const Failure& failure) {
   switch (failure.kind) {
     case Kind::timeout:
@@ -182,21 +178,22 @@ void Engine::thread_main() {
       continue;
     }
     if (!driving.owns_lock()) driving.lock();
-    if (!turn()) rest(pending_.empty() ? -1 : longest_rest_s, driving);
+    if (!turn()) rest(anything_pending() ? longest_rest_s : -1, driving);
   }
 }
 
 bool Engine::turn() {
   bool busy = false;
   try {
-    busy = take_submissions();
+    if (tell_plans_end()) busy = true;
+    if (take_submissions()) busy = true;
     transport_->progress(events_);
     if (!events_.empty()) {
       busy = true;
       handle(events_);
       events_.clear();
     }
-    if (!pending_.empty()) {
+    if (anything_pending()) {
       const double now = now_s();
       if (now >= next_check_s_) check_deadlines(now);
     } else {
@@ -259,7 +256,7 @@ void Engine::close(double timeout_s) {
     closed_ = true;
     const auto sending = [this] {
       std::lock_guard lock(inbox_mutex_);
-      return !inbox_.empty() ||
+      return !inbox_.empty() || unplanned_ ||
              std::any_of(pending_.begin(), pending_.end(),
                          [](const auto& entry) { return entry.second.ticket != nullptr; });
     };

@@ -7,7 +7,9 @@
 //
 // Every rank numbers its collectives. On arrival it announces number and call to the ranks it will
 // send to, which may then receive before their own arrival, and to the next rank, which compares.
-// The call is hashed into the tags as well, so data of another call is never received.
+// A planned call that has no plan yet holds up the calls behind it; another rank's announcement is
+// as good as the plan, since every rank takes its schedules from the same one. The call is hashed
+// into the tags as well, so data of another call is never received.
 #pragma once
 
 #include <atomic>
@@ -17,17 +19,20 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "clock.h"
 #include "executor/call.h"
 #include "executor/control.h"
 #include "executor/liveness.h"
 #include "executor/operation.h"
 #include "executor/scratch.h"
 #include "executor/ticket.h"
+#include "schedule/plan.h"
 #include "transport/transport.h"
 
 namespace patallreduce {
@@ -57,6 +62,13 @@ class Engine {
   std::shared_ptr<Ticket> next_done(double timeout_s);
   // As submit, and next_done() will return the ticket.
   std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
+
+  // Gives planned calls of this iteration their schedules. From any thread; before this they wait.
+  void plan(std::shared_ptr<const Plan> plan);
+  // No further plan comes: all ranks go on with the calls' own schedules. Called on the leader.
+  void end_plans(const std::string& reason);
+  // Why there are no plans any more, if so.
+  std::optional<std::string> plans_ended() const;
 
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
@@ -98,6 +110,8 @@ class Engine {
   void unpark();
 
   bool take_submissions();
+  bool resolve(Submission& submission);
+  bool tell_plans_end();
   void arrive(Submission& submission);
   void prepare(std::uint64_t seq, Pending& pending);
   void admit();
@@ -108,9 +122,12 @@ class Engine {
   void handle(int from, const Pulse& pulse);
   void handle(int from, const Abort& abort);
   void handle(int from, const Bye& bye);
+  void handle(int from, const PlansEnd& end);
   void lost(const Events::Lost& lost);
   void settle(std::uint64_t seq);  // result ready? drained?
   void check_deadlines(double now_s);
+  void time_out(std::uint64_t seq, const Call& call, double timeout_s, int waits_for, double now_s);
+  bool anything_pending() const { return !pending_.empty() || unplanned_; }
   void fail(Failure failure, bool tell);
   void finish(Pending& pending, std::shared_ptr<const Failure> failure);
   void refuse(std::deque<Submission>& unstarted, std::shared_ptr<const Failure> failure);
@@ -132,6 +149,7 @@ class Engine {
   Liveness liveness_;
   std::map<std::uint64_t, Pending> pending_;
   std::map<std::uint64_t, Pending> failed_pending_;  // after a failure: kept until closed
+  std::unique_ptr<Submission> unplanned_;            // the next to arrive waits for its plan
   std::size_t admitted_bytes_ = 0;
   std::vector<char> greeted_;
   std::map<int, std::uint64_t> left_;  // ranks that closed, and how many collectives they called
@@ -151,6 +169,9 @@ class Engine {
   std::deque<Submission> inbox_;
   std::uint64_t next_seq_ = 0;
   std::shared_ptr<const Failure> failure_;
+  std::map<std::int64_t, std::map<std::int64_t, std::shared_ptr<const Plan>>> plans_;  // by stream
+  std::optional<PlansEnd> plans_end_;
+  std::atomic<bool> plans_end_untold_{false};
 
   std::mutex done_mutex_;  // guards these
   std::condition_variable done_changed_;
@@ -170,7 +191,5 @@ class Engine {
 // While something is pending the engine rests no longer than this: deadlines, pulses.
 constexpr double longest_rest_s = 0.02;
 constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of another
-
-double now_s();  // the steady clock: CLOCK_MONOTONIC, Python's time.monotonic()
 
 }  // namespace patallreduce

@@ -1,4 +1,6 @@
 // A collective's way through an engine: called or announced, admitted, settled.
+#include <sys/eventfd.h>
+
 #include <algorithm>
 
 #include "errors.h"
@@ -9,22 +11,97 @@ namespace patallreduce {
 namespace {
 
 constexpr std::size_t kept_programs = 256;
+constexpr std::int64_t kept_plans = 4;  // per stream: a rank is at most one iteration behind
 
 }  // namespace
 
 bool Engine::take_submissions() {
   bool any = false;
   for (;;) {
-    Submission submission;
-    {
+    if (!unplanned_) {
       std::lock_guard lock(inbox_mutex_);
       if (inbox_.empty() || pending_.size() >= seq_ahead) return any;
-      submission = std::move(inbox_.front());
+      unplanned_ = std::make_unique<Submission>(std::move(inbox_.front()));
       inbox_.pop_front();
+      any = true;
     }
+    if (!resolve(*unplanned_)) return any;
     any = true;
-    arrive(submission);
+    const auto submission = std::move(unplanned_);
+    arrive(*submission);
   }
+}
+
+// Settles the schedule of a planned call; false: no plan yet.
+bool Engine::resolve(Submission& submission) {
+  Call& call = submission.call;
+  if (!call.planned()) return true;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    const auto stream = plans_.find(call.stream);
+    if (stream != plans_.end()) {
+      const auto plan = stream->second.find(call.iteration);
+      if (plan != stream->second.end()) {
+        const auto& buckets = plan->second->buckets;
+        const auto index = static_cast<std::size_t>(call.label);
+        if (index < buckets.size() && buckets[index].elements == call.count &&
+            buckets[index].element_bytes == size_of(call.dtype)) {
+          call.key = buckets[index].key;
+          submission.ticket->planned = true;
+        }
+        return true;
+      }
+    }
+    if (plans_end_) {
+      const auto& last = plans_end_->last;
+      const auto of_stream = std::find_if(
+          last.begin(), last.end(), [&](const auto& entry) { return entry.first == call.stream; });
+      if (of_stream == last.end() || call.iteration > of_stream->second) return true;
+    }
+  }
+  const auto announced = pending_.find(submission.ticket->seq);
+  if (announced == pending_.end()) return false;
+  if (same_demand(announced->second.call, call)) {
+    submission.ticket->planned = !(call.key == announced->second.call.key);
+    call.key = announced->second.call.key;
+  }
+  return true;
+}
+
+void Engine::plan(std::shared_ptr<const Plan> plan) {
+  try {
+    for (const PlannedBucket& bucket : plan->buckets) program(bucket.key);  // off the critical path
+  } catch (const ScheduleError&) {  // the call that needs it will tell
+  }
+  {
+    std::lock_guard lock(inbox_mutex_);
+    auto& stream = plans_[plan->stream];
+    stream.erase(stream.begin(), stream.lower_bound(plan->iteration - kept_plans));
+    const std::int64_t iteration = plan->iteration;
+    stream[iteration] = std::move(plan);
+  }
+  eventfd_write(wake_fd_, 1);
+  if (drivers_ == 0) unpark();
+}
+
+void Engine::end_plans(const std::string& reason) {
+  {
+    std::lock_guard lock(inbox_mutex_);
+    if (plans_end_) return;
+    PlansEnd end{reason, {}};
+    for (const auto& [stream, plans] : plans_)
+      if (!plans.empty()) end.last.emplace_back(stream, plans.rbegin()->first);
+    plans_end_ = std::move(end);
+    plans_end_untold_ = true;
+  }
+  eventfd_write(wake_fd_, 1);
+  if (drivers_ == 0) unpark();
+}
+
+std::optional<std::string> Engine::plans_ended() const {
+  std::lock_guard lock(inbox_mutex_);
+  if (!plans_end_) return std::nullopt;
+  return plans_end_->reason;
 }
 
 void Engine::arrive(Submission& submission) {
@@ -41,6 +118,7 @@ void Engine::arrive(Submission& submission) {
   }
   next_check_s_ = 0;
   pending.call = std::move(submission.call);
+  pending.ticket->key = pending.call.key;
   if (!pending.operation) prepare(seq, pending);
   std::vector<int> listeners = pending.operation->program().send_peers;
   const int next = (rank_ + 1) % ranks_;

@@ -62,6 +62,25 @@ void Engine::handle(int from, const Bye& bye) {
       return;
     }
   }
+  if (unplanned_ && unplanned_->ticket->seq >= bye.called)
+    fail_left(from, bye.called, unplanned_->ticket->seq);
+}
+
+void Engine::handle(int, const PlansEnd& end) {
+  std::lock_guard lock(inbox_mutex_);
+  if (!plans_end_) plans_end_ = end;
+}
+
+bool Engine::tell_plans_end() {
+  if (!plans_end_untold_) return false;
+  plans_end_untold_ = false;
+  PlansEnd end;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    end = *plans_end_;
+  }
+  tell_all(end);
+  return true;
 }
 
 void Engine::fail_left(int rank, std::uint64_t called, std::uint64_t seq) {
@@ -106,15 +125,18 @@ void Engine::check_deadlines(double now) {
     interval = interval_s(shortest_timeout_s_);
     old = old || now > pending.ticket->arrival_s + interval;
     if (now < std::max(pending.ticket->arrival_s + pending.timeout_s, judge_after_s_)) continue;
-    auto [culprits, text] = liveness_.culprit(seq, now, interval);
-    const int waits_for = pending.operation->waiting_for();
-    const int named = culprits.empty() ? waits_for : culprits.front();
-    fail({Kind::timeout, named,
-          concat("collective ", seq, " (", describe(pending.call), ") did not finish within ",
-                 pending.timeout_s, " s on rank ", rank_, ": ", text,
-                 waits_for >= 0 ? concat("; it waited for rank ", waits_for) : "")},
-         true);
+    time_out(seq, pending.call, pending.timeout_s, pending.operation->waiting_for(), now);
     return;
+  }
+  if (unplanned_) {
+    const Ticket& ticket = *unplanned_->ticket;
+    shortest_timeout_s_ = std::min(shortest_timeout_s_, unplanned_->timeout_s);
+    interval = interval_s(shortest_timeout_s_);
+    old = old || now > ticket.arrival_s + interval;
+    if (now >= std::max(ticket.arrival_s + unplanned_->timeout_s, judge_after_s_)) {
+      time_out(ticket.seq, unplanned_->call, unplanned_->timeout_s, -1, now);
+      return;
+    }
   }
   if (old) {
     if (liveness_.due(now, interval)) tell_all(Pulse{called_, true});
@@ -122,6 +144,18 @@ void Engine::check_deadlines(double now) {
     liveness_.nothing_pending();
   }
   next_check_s_ = now + std::min(interval / 4, longest_rest_s);
+}
+
+void Engine::time_out(std::uint64_t seq, const Call& call, double timeout_s, int waits_for,
+                      double now) {
+  auto [culprits, text] = liveness_.culprit(seq, now, interval_s(shortest_timeout_s_));
+  const int named = culprits.empty() ? waits_for : culprits.front();
+  fail({Kind::timeout, named,
+        concat("collective ", seq, " (", describe(call), ") did not finish within ", timeout_s,
+               " s on rank ", rank_, ": ", text,
+               waits_for >= 0 ? concat("; it waited for rank ", waits_for) : "",
+               unplanned_ && unplanned_->ticket->seq == seq ? "; it waited for its plan" : "")},
+       true);
 }
 
 void Engine::fail(Failure failure, bool tell) {
@@ -139,6 +173,10 @@ void Engine::fail(Failure failure, bool tell) {
     std::lock_guard lock(inbox_mutex_);
     failure_ = shared;
     std::swap(unstarted, inbox_);
+  }
+  if (unplanned_) {
+    unstarted.push_front(std::move(*unplanned_));
+    unplanned_ = nullptr;
   }
   for (auto& [seq, pending] : pending_)
     if (pending.ticket && !pending.ticket->done) finish(pending, shared);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "schedule/schedule_key.h"
+
 namespace patallreduce {
 
 enum class Kind : std::uint8_t { transport, timeout, lost, mismatch, schedule };
@@ -25,6 +27,8 @@ struct Ticket {
   std::shared_ptr<const Failure> failure;  // null: the result is in the caller's memory
   double arrival_s = 0;                    // steady clock, as are the others
   double finish_s = 0;
+  ScheduleKey key;                   // what ran
+  bool planned = false;              // by a plan
   std::atomic<double> drained_s{0};  // 0: still sending
   std::atomic<bool> done{false};
 };

@@ -109,15 +109,33 @@ struct ElementOf<Dtype::int64> : Native<std::int64_t> {};
 template <>
 struct ElementOf<Dtype::uint8> : Native<std::uint8_t> {};
 
-// a OP b. `a != a` is the test for NaN; for integers it vanishes.
+PATR_INLINE std::uint64_t as_bits(double value) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+PATR_INLINE double as_float(std::uint64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Of two unequal numbers both choices are the same one. Equal ones differ at most in the sign of
+// zero: or makes it -0. A NaN that meets anything stays a NaN under or.
+template <typename T>
+PATR_INLINE T floating_min(T a, T b) {
+  return as_float(as_bits(a < b ? a : b) | as_bits(b < a ? b : a));
+}
+
+// a OP b: the bits of b OP a, except which NaN a sum or product of two NaNs is.
 template <Op op, typename T>
 PATR_INLINE T apply(T a, T b) {
-  if constexpr (op == Op::min) {
-    const T smaller = a < b ? a : b;  // b where either is NaN
-    return a != a ? a : smaller;
-  } else if constexpr (op == Op::max) {
-    const T larger = a > b ? a : b;
-    return a != a ? a : larger;
+  if constexpr (op == Op::min || op == Op::max) {
+    if constexpr (std::is_integral_v<T>)
+      return (op == Op::min) == (a < b) ? a : b;
+    else
+      return op == Op::min ? floating_min(a, b) : -floating_min(-a, -b);
   } else if constexpr (std::is_integral_v<T>) {
     // Unsigned, because signed overflow is undefined.
     using Unsigned = std::make_unsigned_t<T>;

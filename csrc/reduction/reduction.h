@@ -7,7 +7,9 @@
 // float16 and bfloat16: every operation converts to float32, combines, and rounds back to
 // nearest-even, as torch does element-wise. float16 overflows to infinity; subnormals are kept.
 // Floating-point min and max are torch.minimum and torch.maximum: a NaN on either side gives a
-// NaN. Whether +0 or -0 wins is unspecified there; here it is `held`'s.
+// NaN. Which of +0 and -0 wins is unspecified there; here -0 is the smaller one (IEEE 754-2019).
+// received OP held has the bits of held OP received, so that ranks that combine the same two
+// values in either order agree: all but the NaN that a sum or product of two NaNs is.
 // Integer sum and prod wrap (two's complement).
 #pragma once
 

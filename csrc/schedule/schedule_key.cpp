@@ -1,8 +1,26 @@
 #include "schedule/schedule_key.h"
 
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace patallreduce {
+
+namespace {
+
+// Every segment takes a step, and an operation refuses as many steps as this: a larger key would
+// only cost memory.
+constexpr std::int32_t max_segments = 1 << 18;
+
+enum class Arrivals : std::uint8_t { none, small, any };  // small: integers of 16 bits
+
+Arrivals kind_of(const std::vector<double>& arrivals_s) {
+  if (arrivals_s.empty()) return Arrivals::none;
+  const auto small = [](double a) { return a >= 0 && a <= 65535 && a == std::floor(a); };
+  return std::all_of(arrivals_s.begin(), arrivals_s.end(), small) ? Arrivals::small : Arrivals::any;
+}
+
+}  // namespace
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b) {
   return a.algorithm == b.algorithm && a.segments == b.segments && a.arrivals_s == b.arrivals_s &&
@@ -20,6 +38,39 @@ std::string describe(const ScheduleKey& key) {
   }
   if (key.segment_time_s > 0) text << " and segment_time_s " << key.segment_time_s;
   return text.str();
+}
+
+void put(Writer& out, const ScheduleKey& key) {
+  out.put(key.algorithm);
+  out.put(static_cast<std::int32_t>(key.segments));
+  out.put(key.segment_time_s);
+  const Arrivals kind = kind_of(key.arrivals_s);
+  out.put(kind);
+  for (const double arrival_s : key.arrivals_s) {
+    if (kind == Arrivals::small)
+      out.put(static_cast<std::uint16_t>(arrival_s));
+    else
+      out.put(arrival_s);
+  }
+}
+
+ScheduleKey get_key(Reader& in, int ranks) {
+  ScheduleKey key;
+  key.algorithm = in.text(64);
+  key.segments = in.get<std::int32_t>();
+  key.segment_time_s = in.get<double>();
+  in.require(key.segments >= 1 && key.segments < max_segments);
+  in.require(std::isfinite(key.segment_time_s) && key.segment_time_s >= 0);
+  const auto kind = in.get<Arrivals>();
+  in.require(kind <= Arrivals::any);
+  if (kind == Arrivals::none) return key;
+  for (int i = 0; in.good() && i < ranks; ++i) {
+    const double arrival_s =
+        kind == Arrivals::small ? static_cast<double>(in.get<std::uint16_t>()) : in.get<double>();
+    in.require(std::isfinite(arrival_s) && arrival_s >= 0);
+    key.arrivals_s.push_back(arrival_s);
+  }
+  return key;
 }
 
 }  // namespace patallreduce

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "wire.h"
+
 namespace patallreduce {
 
 struct ScheduleKey {
@@ -15,5 +17,8 @@ struct ScheduleKey {
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);
 std::string describe(const ScheduleKey& key);
+
+void put(Writer& out, const ScheduleKey& key);
+ScheduleKey get_key(Reader& in, int ranks);
 
 }  // namespace patallreduce

@@ -2,7 +2,8 @@
 //
 // A recv_reduce makes the sum (received + held). Addition of floating-point numbers is
 // commutative to the last bit, but not associative: (a+b) and (b+a) are one sum order here,
-// ((a+b)+c) and (a+(b+c)) are two.
+// ((a+b)+c) and (a+(b+c)) are two. Every operation of reduction/ commutes like this; which of two
+// NaNs a sum keeps is the one exception.
 #pragma once
 
 #include <cstdint>

@@ -6,33 +6,65 @@
 // term. The price is averaged over a few patterns sampled from the prediction's uncertainty
 // (deterministic: every call with equal input gives equal output), so a doubtful prediction chooses
 // a safe schedule.
+//
+// A choice depends on the forecast's pattern class alone (selection/pattern.h) and is remembered
+// for it.
 #pragma once
 
 #include <cstdint>
+#include <list>
+#include <mutex>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "schedule/schedule_key.h"
+#include "selection/pattern.h"
+#include "selection/price.h"
 #include "simulator/simulator.h"
 
 namespace patallreduce {
 
-// One value per rank, seconds.
-struct Forecast {
-  std::vector<double> arrivals_s;  // any clock
-  std::vector<double> errors_s;    // standard deviation of the arrival; empty: certain
-  std::vector<double> compute_s;   // from having a result to the next arrival; empty: equal
-};
-
 struct Choice {
-  ScheduleKey key;     // arrivals_s normalised to the pattern class: >= 0, few distinct values
-  double price_s = 0;  // the objective, relative to the first predicted arrival
+  // arrivals_s: whole numbers of the pattern class, >= 0. slt: the order, ties equal. prr: in half
+  // segment times, segment_time_s being 2. Otherwise, and if all arrive together, empty.
+  ScheduleKey key;
+  // The objective, in seconds from the first arrival, of the class: long gaps between arrivals
+  // are shortened in it, and what all ranks compute is left out.
+  double price_s = 0;
 };
 
-class Selector {
+class Selector {  // thread-safe: the monitor's thread and the caller's may share one
  public:
+  // Throws ScheduleError if ranks < 1 or the link makes no sense.
   Selector(int ranks, Link link);
-  // Throws ScheduleError if the forecast is not (ranks) finite numbers.
+  Selector(const Selector&) = delete;
+
+  // The cheapest. Throws ScheduleError if the forecast is not (ranks) finite numbers, with errors
+  // and computations >= 0. Remembered: some 10 ns a rank. Otherwise milliseconds.
   Choice choose(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
+
+  // Every candidate with its price, the safe one first. Not remembered.
+  std::vector<Choice> price_all(std::uint64_t elements, std::size_t element_bytes,
+                                const Forecast& forecast);
+
+ private:
+  struct Known {
+    PatternClass pattern_class;
+    Choice choice;
+  };
+
+  double scale_s(std::uint64_t message_bytes) const;
+  void classify(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
+  std::vector<Choice> price_class(const PatternClass& pattern_class);
+
+  const int ranks_;
+  const Link link_;
+  std::mutex mutex_;  // over all below
+  Pricer pricer_;
+  PatternClass class_;      // of the forecast at hand, kept for its memory
+  std::list<Known> known_;  // the latest used first
+  std::unordered_multimap<std::uint64_t, std::list<Known>::iterator> by_hash_;
 };
 
 }  // namespace patallreduce

@@ -34,7 +34,8 @@ struct ReadySend {
 };
 
 struct Port {
-  double sends_until_s = 0, receives_until_s = 0, sums_until_s = 0;
+  double receives_until_s = -HUGE_VAL;
+  double sums_until_s = -HUGE_VAL;
   bool sending = false;
   bool arrived = false;
   std::vector<ReadySend> ready;  // from `next` on

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "clock.h"
 #include "errors.h"
 #include "transport/ucx_context.h"
 #include "transport/ucx_request.h"
@@ -19,10 +19,6 @@ namespace {
 // A forced close waits for nobody, it needs a few turns of progress. A receive that a dead peer
 // left half done never ends; without progress nothing touches its memory.
 constexpr double forced_close_s = 0.1;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool has_shared_memory(const std::vector<std::string>& resources) {
   return std::any_of(resources.begin(), resources.end(), [](const std::string& resource) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from patallreduce import Schedule
@@ -48,6 +50,16 @@ def exit_times(schedule: Schedule, arrivals: list[float]) -> list[float]:
         for queue in (left[port], left[peer_port], uses[here], uses[there]):
             queue.pop(0)
     return [max(free[rank, True], free[rank, False]) for rank in range(ranks)]
+
+
+def unordered(order: Any) -> Any:
+    """Return a sum order as sets of two: addition is commutative, but not associative."""
+    return order if isinstance(order, int) else frozenset(map(unordered, order))
+
+
+@pytest.fixture(scope="session", name="unordered")
+def unordered_fixture():
+    return unordered
 
 
 @pytest.fixture(scope="session", name="exit_times")

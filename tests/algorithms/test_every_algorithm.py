@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import patallreduce as pat
 from patallreduce import _core
 
-RANKS = [*range(1, 10), 16]
+RANKS = [*range(1, 10), 16, 17]
 
 
 def adversarial(ranks):
@@ -58,9 +58,12 @@ def test_one_rank_has_nothing_to_do(name):
     assert pat.schedule(name, 1, 5, [3.0]).steps(0) == []
 
 
-@pytest.mark.parametrize("name", pat.algorithms())
+@pytest.mark.parametrize("name", [name for name in pat.algorithms() if name != "rabenseifner"])
 def test_every_message_carries_one_segment(name):
-    """Transfers are pipelined by segment, so no step may span several."""
+    """Transfers are pipelined by segment, so no step may span several.
+
+    Rabenseifner's messages are the exception: halving a message halves its segments.
+    """
     schedule = pat.schedule(name, 4, 19, [0.0, 2.0, 1.0, 0.0], segment_time_s=0.5)
     steps = [step for rank in range(4) for step in schedule.steps(rank)]
     assert {step.last - step.first for step in steps} == {1}
@@ -79,4 +82,6 @@ def test_one_rank_of_a_thousand_is_generated_alone():
     for name in pat.algorithms():
         steps = _core.generate_steps(name, 500, 1000, 64, arrivals_s, segment_time_s=1e-3)
         assert {step.peer for step in steps} <= set(range(1000)) - {500}
-        assert 64 <= len(steps) <= 4 * 64
+        moved = sum(step.last - step.first for step in steps)
+        assert 2 * 64 <= moved <= 4 * 64 or name == "recursive_doubling"
+        assert len(steps) <= moved <= (2 * 9 + 2) * 64

@@ -125,12 +125,24 @@ def test_special_values_combine_as_in_torch(dtype, op, scale):
     assert_same(actual, expected(received, held, op, scale), signed_zero=signed_zero)
 
 
-@pytest.mark.parametrize("op", ["min", "max"])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_held_wins_between_two_zeros(dtype, op):
+def test_minus_zero_is_the_smaller_zero(dtype):
     zeros = torch.tensor([0.0, -0.0], dtype=DTYPES[dtype]).repeat(20)
 
-    assert_same(combine(zeros, -zeros, op), -zeros)
+    assert_same(combine(zeros, -zeros, "min"), -torch.zeros_like(zeros))
+    assert_same(combine(zeros, -zeros, "max"), torch.zeros_like(zeros))
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_operands_of_min_and_max_commute_to_the_bit_even_for_nans(dtype, op):
+    every = every_pattern(DTYPES[dtype])
+    for seed in range(4):
+        shuffled = every[torch.randperm(len(every), generator=torch.Generator().manual_seed(seed))]
+
+        there, back = combine(every, shuffled, op), combine(shuffled, every, op)
+
+        assert torch.equal(there.view(torch.int16), back.view(torch.int16))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -1,0 +1,117 @@
+#include "monitor/monitor.h"
+
+#include <pybind11/stl.h>
+
+#include <limits>
+
+#include "bindings/bindings.h"
+#include "clock.h"
+#include "executor/engine.h"
+
+namespace patallreduce {
+
+using namespace pybind11::literals;
+
+namespace {
+
+std::shared_ptr<Monitor> make_monitor(std::shared_ptr<Transport> transport,
+                                      std::shared_ptr<Engine> engine, double clock_skew_s) {
+  MonitorOptions options;
+  options.clock_skew_s = clock_skew_s;
+  options.planned = [engine](std::shared_ptr<const Plan> plan) { engine->plan(std::move(plan)); };
+  options.ended = [engine](const std::string& why) { engine->end_plans(why); };
+  return std::make_shared<Monitor>(std::move(transport), std::move(options));
+}
+
+py::dict as_dict(const BucketRecord& bucket, int index) {
+  return py::dict("index"_a = index, "elements"_a = bucket.elements, "planned"_a = bucket.planned,
+                  "algorithm"_a = bucket.algorithm, "segments"_a = bucket.segments,
+                  "predicted_s"_a = bucket.predicted_s, "arrival_s"_a = bucket.arrival_s,
+                  "finish_s"_a = bucket.finish_s);
+}
+
+// When a rank had the last of its results.
+std::vector<double> finishes(const IterationRecord& record) {
+  std::vector<double> finish_s(record.start_s.size(), std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t r = 0; r < finish_s.size(); ++r)
+    for (const BucketRecord& bucket : record.buckets)
+      if (!(bucket.finish_s[r] <= finish_s[r])) finish_s[r] = bucket.finish_s[r];
+  return finish_s;
+}
+
+py::dict as_dict(const IterationRecord& record) {
+  py::list buckets;
+  for (std::size_t b = 0; b < record.buckets.size(); ++b)
+    buckets.append(as_dict(record.buckets[b], static_cast<int>(b)));
+  return py::dict("model"_a = record.stage.stream, "iteration"_a = record.stage.iteration,
+                  "decided_s"_a = record.decided_s, "edges"_a = record.edges,
+                  "start_s"_a = record.start_s, "finish_s"_a = finishes(record),
+                  "buckets"_a = buckets);
+}
+
+std::vector<BucketSize> sizes_of(
+    const std::vector<std::pair<std::uint64_t, std::uint32_t>>& sizes) {
+  std::vector<BucketSize> out;
+  for (const auto& [elements, element_bytes] : sizes) out.push_back({elements, element_bytes});
+  return out;
+}
+
+}  // namespace
+
+void bind_monitor(py::module_& m) {
+  py::class_<Monitor, std::shared_ptr<Monitor>>(m, "Monitor", "A rank's progress monitor.")
+      .def(py::init(&make_monitor), "transport"_a, "engine"_a, "clock_skew_s"_a = 0.0)
+      .def("start", &Monitor::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "set_selector",
+          [](Monitor& monitor, std::shared_ptr<Selector> selector) {
+            monitor.set_chooser([selector](std::uint64_t elements, std::uint32_t element_bytes,
+                                           const Forecast& forecast) {
+              return std::optional(selector->choose(elements, element_bytes, forecast).key);
+            });
+          },
+          "selector"_a)
+      .def(
+          "started",
+          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double at_s,
+             std::vector<double> finish_s) {
+            monitor.report(Started{{stream, iteration}, at_s, std::move(finish_s)});
+          },
+          "stream"_a, "iteration"_a, "at_s"_a, "finish_s"_a)
+      .def(
+          "edge",
+          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double fraction,
+             double at_s) { monitor.report(EdgeReached{{stream, iteration}, fraction, at_s}); },
+          "stream"_a, "iteration"_a, "fraction"_a, "at_s"_a)
+      .def(
+          "asked",
+          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double at_s) {
+            monitor.report(Asked{{stream, iteration}, at_s});
+          },
+          "stream"_a, "iteration"_a, "at_s"_a)
+      .def(
+          "arrived",
+          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration,
+             std::vector<double> arrivals_s,
+             const std::vector<std::pair<std::uint64_t, std::uint32_t>>& sizes) {
+            monitor.report(Arrived{{stream, iteration}, std::move(arrivals_s), sizes_of(sizes)});
+          },
+          "stream"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a)
+      .def_property_readonly("offset_s", &Monitor::offset_s)
+      .def("records",
+           [](const Monitor& monitor) {
+             std::vector<IterationRecord> records;
+             {
+               py::gil_scoped_release release;
+               records = monitor.records();
+             }
+             py::list out;
+             for (const IterationRecord& record : records) out.append(as_dict(record));
+             return out;
+           })
+      .def_property_readonly("failure", &Monitor::failure)
+      .def("fail", &Monitor::fail, "why"_a, "For tests: ends as by an error inside.")
+      .def("close", &Monitor::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace patallreduce

@@ -1,0 +1,12 @@
+// The clock of all times: CLOCK_MONOTONIC, which is Python's time.monotonic().
+#pragma once
+
+#include <chrono>
+
+namespace patallreduce {
+
+inline double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace patallreduce

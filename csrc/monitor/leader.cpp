@@ -1,0 +1,153 @@
+#include "monitor/leader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace patallreduce {
+
+namespace {
+
+constexpr double smoothing = 0.3;  // weight of the newest computation time
+constexpr std::size_t most_streams = 256;
+
+template <typename... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <typename... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+const Stage& stage_of(const Report& report) {
+  return std::visit([](const auto& r) -> const Stage& { return r.stage; }, report);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::optional<Plan> Leader::take(int from, const Report& report, double now_s, Records& records) {
+  const Stage stage = stage_of(report);
+  if (streams_.size() >= most_streams && !streams_.count(stage.stream)) {
+    if (!std::holds_alternative<Asked>(report)) return std::nullopt;
+    return Plan{stage.stream, stage.iteration, {}};
+  }
+  Stream& stream = streams_[stage.stream];
+  if (stream.ranks.empty()) {
+    const auto job = std::make_shared<Job>(ranks_);
+    stream.ranks.reserve(ranks_);
+    for (int r = 0; r < ranks_; ++r) stream.ranks.emplace_back(job);
+  }
+  Rank& rank = stream.ranks[from];
+  if (stage.iteration < rank.iteration) return std::nullopt;  // out of its time
+  enter(rank, stage.iteration);
+  std::visit([&](const auto& r) { records.take(from, r); }, report);
+  const bool asked = std::visit(
+      Overloaded{
+          [&](const Started& r) {
+            if (!std::isfinite(r.at_s)) return false;
+            rank.predictor.start(r.at_s);
+            rank.start_s = r.at_s;
+            rank.started = true;
+            return false;
+          },
+          [&](const EdgeReached& r) {
+            rank.predictor.edge(r.fraction, r.at_s);
+            if (r.fraction > rank.newest_edge && r.fraction < 1) rank.newest_edge = r.fraction;
+            return false;
+          },
+          [&](const Asked& r) {
+            rank.predictor.arrive(0, r.at_s);
+            return true;
+          },
+          [&](const Arrived& r) {
+            rank.predictor.finish(r.arrivals_s);
+            if (rank.started && !r.arrivals_s.empty()) {
+              const double last_s = *std::max_element(r.arrivals_s.begin(), r.arrivals_s.end());
+              const double took_s = std::max(last_s - rank.start_s, 0.0);
+              if (std::isfinite(took_s))
+                rank.compute_s = rank.compute_s < 0
+                                     ? took_s
+                                     : rank.compute_s + smoothing * (took_s - rank.compute_s);
+            }
+            rank.usual_edge = rank.newest_edge;
+            if (from == 0) stream.sizes = r.sizes;
+            return false;
+          },
+      },
+      report);
+  if (stage.iteration <= stream.planned) return std::nullopt;
+  if (!asked && !due(stream, stage.iteration)) return std::nullopt;
+  return decide(stream, stage, now_s, records);
+}
+
+void Leader::enter(Rank& rank, std::int64_t iteration) {
+  if (iteration == rank.iteration) return;
+  rank.iteration = iteration;
+  rank.newest_edge = 0;
+  rank.started = false;
+}
+
+bool Leader::due(const Stream& stream, std::int64_t iteration) const {
+  return std::all_of(stream.ranks.begin(), stream.ranks.end(),
+                     [&](const Rank& rank) { return rank.iteration == iteration && rank.ready(); });
+}
+
+Plan Leader::decide(Stream& stream, const Stage& stage, double now_s, Records& records) {
+  stream.planned = stage.iteration;
+  Plan plan{stage.stream, stage.iteration, {}};
+  std::vector<std::vector<double>> predicted_s;
+  for (std::size_t b = 0; choose_ && b < stream.sizes.size(); ++b) {
+    predicted_s.emplace_back();
+    const Forecast expected = forecast(stream, b, now_s, predicted_s.back());
+    if (expected.arrivals_s.empty()) return plan;  // nothing to go by yet
+    const BucketSize size = stream.sizes[b];
+    const auto key = choose_(size.elements, size.element_bytes, expected);
+    if (!key) return plan;
+    plan.buckets.push_back({size.elements, size.element_bytes, *key});
+  }
+  const auto ready = std::count_if(stream.ranks.begin(), stream.ranks.end(), [&](const Rank& rank) {
+    return rank.iteration == stage.iteration && rank.ready();
+  });
+  records.decided(stage, now_s, static_cast<int>(ready), predicted_s);
+  return plan;
+}
+
+// Ranks of which nothing is known are taken for the median of the others, doubtfully.
+Forecast Leader::forecast(const Stream& stream, std::size_t bucket, double now_s,
+                          std::vector<double>& predicted_s) const {
+  Forecast forecast;
+  predicted_s.assign(ranks_, std::numeric_limits<double>::quiet_NaN());
+  forecast.errors_s.assign(ranks_, 0);
+  forecast.compute_s.assign(ranks_, 0);
+  std::vector<double> known, computed;
+  for (int r = 0; r < ranks_; ++r) {
+    const Rank& rank = stream.ranks[r];
+    if (rank.compute_s >= 0) computed.push_back(rank.compute_s);
+    const Prediction prediction = rank.predictor.predict(bucket, now_s);
+    if (!prediction.known) continue;
+    predicted_s[r] = prediction.arrival_s;
+    forecast.errors_s[r] = prediction.error_s;
+    known.push_back(prediction.arrival_s);
+  }
+  if (known.empty()) return {};
+  forecast.arrivals_s = predicted_s;
+  const double middle_s = median(known);
+  const double middle_compute_s = computed.empty() ? 0 : median(computed);
+  const auto [least, most] = std::minmax_element(known.begin(), known.end());
+  for (int r = 0; r < ranks_; ++r) {
+    if (std::isnan(predicted_s[r])) {
+      forecast.arrivals_s[r] = middle_s;
+      forecast.errors_s[r] = *most - *least;
+    }
+    const double compute_s = stream.ranks[r].compute_s;
+    forecast.compute_s[r] = compute_s >= 0 ? compute_s : middle_compute_s;
+  }
+  return forecast;
+}
+
+}  // namespace patallreduce

@@ -1,0 +1,242 @@
+#include "monitor/monitor.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "clock.h"
+#include "errors.h"
+
+namespace patallreduce {
+
+namespace {
+
+constexpr int leader_rank = 0;
+constexpr double ping_interval_s = 1.0;
+constexpr double first_ping_interval_s = 1e-3;
+constexpr int first_pings = 8;
+
+}  // namespace
+
+Monitor::Monitor(std::shared_ptr<Transport> transport, MonitorOptions options)
+    : rank_(transport->rank()),
+      ranks_(transport->ranks()),
+      options_(std::move(options)),
+      transport_(std::move(transport)),
+      leader_(ranks_),
+      records_(ranks_),
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      process_(getpid()) {}
+
+Monitor::~Monitor() {
+  if (getpid() != process_) {  // a forked child has neither the thread nor the connections
+    thread_.detach();
+    new std::shared_ptr<Transport>(std::move(transport_));
+    return;
+  }
+  close(0);
+}
+
+void Monitor::start(double timeout_s) {
+  thread_ = std::thread([this] { thread_main(); });
+  if (rank_ == leader_rank) return;
+  std::unique_lock lock(mutex_);
+  const bool met = changed_.wait_for(lock, std::chrono::duration<double>(timeout_s), [this] {
+    return failure_ || offset_.samples() >= first_pings;
+  });
+  if (!met)
+    throw TransportTimeout(concat("rank ", rank_, ": the progress monitor of rank ", leader_rank,
+                                  " did not answer within ", timeout_s, " s"),
+                           leader_rank);
+}
+
+void Monitor::report(Report report) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_) return;
+    inbox_.push_back(std::move(report));
+  }
+  eventfd_write(wake_fd_, 1);
+}
+
+void Monitor::set_chooser(Leader::Chooser choose) {
+  std::lock_guard lock(records_mutex_);
+  leader_.set_chooser(std::move(choose));
+}
+
+double Monitor::own_clock_s() const { return now_s() + options_.clock_skew_s; }
+
+double Monitor::clock_s() const { return own_clock_s() + offset_s() - options_.clock_skew_s; }
+
+double Monitor::offset_s() const {
+  std::lock_guard lock(mutex_);
+  return options_.clock_skew_s + offset_.offset_s();
+}
+
+std::vector<IterationRecord> Monitor::records() const {
+  std::lock_guard lock(records_mutex_);
+  return {records_.kept().begin(), records_.kept().end()};
+}
+
+std::optional<std::string> Monitor::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Monitor::fail(const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    told_to_fail_ = why;
+  }
+  eventfd_write(wake_fd_, 1);
+}
+
+void Monitor::thread_main() {
+  std::string why;
+  try {
+    run();
+    return;
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    failure_ = concat("rank ", rank_, ": the progress monitor ended: ", why);
+    inbox_.clear();
+    changed_.notify_all();
+  }
+  if (rank_ == leader_rank) options_.ended(*failure_);
+}
+
+void Monitor::run() {
+  while (!stopping_)
+    if (!turn()) rest();
+}
+
+bool Monitor::turn() {
+  std::deque<Report> reports;
+  {
+    std::lock_guard lock(mutex_);
+    if (told_to_fail_) throw TransportError(*told_to_fail_, rank_);
+    std::swap(reports, inbox_);
+  }
+  for (Report& report : reports) take(std::move(report));
+  const double now = now_s();
+  if (rank_ != leader_rank && now >= next_ping_s_) {
+    transport_->control(leader_rank, encode(Ping{own_clock_s()}));
+    const bool young = offset_.samples() < first_pings;
+    next_ping_s_ = now + (young ? first_ping_interval_s : ping_interval_s);
+  }
+  Events events;
+  transport_->progress(events);
+  for (const auto& [from, bytes] : events.control) handle(from, bytes);
+  // A lost rank is the engine's to judge; its reports merely stop.
+  return !reports.empty() || !events.empty();
+}
+
+void Monitor::rest() {
+  if (!transport_->arm()) return;
+  pollfd fds[8];
+  nfds_t count = 0;
+  fds[count++] = {wake_fd_, POLLIN, 0};
+  for (const int fd : transport_->event_fds()) fds[count++] = {fd, POLLIN, 0};
+  timespec limit{3600, 0};
+  if (rank_ != leader_rank) {
+    const double left_s = std::clamp(next_ping_s_ - now_s(), 0.0, ping_interval_s);
+    limit.tv_sec = static_cast<time_t>(left_s);
+    limit.tv_nsec = static_cast<long>((left_s - static_cast<double>(limit.tv_sec)) * 1e9);
+  }
+  ppoll(fds, count, &limit, nullptr);
+  if (fds[0].revents & POLLIN) {
+    eventfd_t value;
+    eventfd_read(wake_fd_, &value);
+  }
+}
+
+// A report of this rank: on the leader's clock from here on.
+void Monitor::take(Report report) {
+  const double shift_s = offset_s();
+  if (auto* started = std::get_if<Started>(&report)) {
+    started->at_s += shift_s;
+    for (double& finish_s : started->finish_s) finish_s += shift_s;
+  } else if (auto* edge = std::get_if<EdgeReached>(&report)) {
+    edge->at_s += shift_s;
+  } else if (auto* asked = std::get_if<Asked>(&report)) {
+    asked->at_s += shift_s;
+  } else if (auto* arrived = std::get_if<Arrived>(&report)) {
+    for (double& arrival_s : arrived->arrivals_s) arrival_s += shift_s;
+  }
+  if (rank_ == leader_rank) {
+    handle(rank_, report);
+    return;
+  }
+  {
+    std::lock_guard lock(records_mutex_);
+    std::visit([&](const auto& r) { records_.take(rank_, r); }, report);
+  }
+  transport_->control(leader_rank, encode(std::move(report)));
+}
+
+void Monitor::handle(int from, const std::string& bytes) {
+  if (const auto message = decode_monitor_message(bytes, ranks_))
+    std::visit([&](const auto& m) { handle(from, m); }, *message);
+}
+
+void Monitor::handle(int from, const Report& report) {
+  if (rank_ != leader_rank) return;
+  std::optional<Plan> plan;
+  {
+    std::lock_guard lock(records_mutex_);
+    plan = leader_.take(from, report, own_clock_s(), records_);
+  }
+  if (plan) publish(std::move(*plan));
+}
+
+void Monitor::handle(int from, const Ping& ping) {
+  transport_->control(from, encode(Pong{ping.sent_s, own_clock_s()}));
+}
+
+void Monitor::handle(int, const Pong& pong) {
+  std::lock_guard lock(mutex_);
+  offset_.sample(pong.sent_s, pong.leader_s, own_clock_s());
+  changed_.notify_all();
+}
+
+void Monitor::handle(int, const Plan& plan) { publish(plan); }
+
+// The own engine first: should the leader fail while telling others, its engine knows this plan as
+// one that some may follow. Rank r's children are r + 2^k for every 2^k > r, the deepest first.
+void Monitor::publish(Plan plan) {
+  std::string bytes = encode(plan);
+  if (bytes.size() > max_control_bytes) {  // thousands of ranks and dozens of buckets
+    plan.buckets.clear();
+    bytes = encode(plan);
+  }
+  {
+    std::lock_guard lock(records_mutex_);
+    records_.take(plan);
+  }
+  options_.planned(std::make_shared<const Plan>(std::move(plan)));
+  int step = 1;
+  while (step <= rank_) step *= 2;
+  std::vector<int> children;
+  for (; rank_ + step < ranks_; step *= 2) children.push_back(rank_ + step);
+  std::for_each(children.rbegin(), children.rend(),
+                [&](int child) { transport_->control(child, bytes); });
+}
+
+void Monitor::close(double timeout_s) {
+  if (closed_) return;
+  closed_ = true;
+  stopping_ = true;
+  eventfd_write(wake_fd_, 1);
+  if (thread_.joinable()) thread_.join();
+  transport_->close(timeout_s);
+  ::close(wake_fd_);
+}
+
+}  // namespace patallreduce

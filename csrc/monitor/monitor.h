@@ -1,0 +1,94 @@
+// A rank's progress monitor: its own thread, its own small connections, never Python's lock.
+//
+// It tells the leader (rank 0) how far this rank is, keeps this rank's offset to the leader's clock
+// fresh, and hands on the plans that come back: from the leader down a binomial tree.
+// If it dies, training goes on: the leader's engine then ends the plans for everybody, and a rank
+// that hears no plan takes its schedules from the other ranks' announcements.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "monitor/clock_offset.h"
+#include "monitor/leader.h"
+#include "monitor/records.h"
+#include "transport/transport.h"
+
+namespace patallreduce {
+
+struct MonitorOptions {
+  double clock_skew_s = 0;  // added to every reading of this rank's clock: for tests
+  std::function<void(std::shared_ptr<const Plan>)> planned;
+  std::function<void(const std::string& why)> ended;  // on the leader: there will be no more plans
+};
+
+class Monitor {
+ public:
+  Monitor(std::shared_ptr<Transport> transport, MonitorOptions options);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+
+  // Starts the thread and waits for the first round trips. Throws TransportTimeout.
+  void start(double timeout_s);
+  // Never waits; from any thread. Times as now_s().
+  void report(Report report);
+  // How plans are chosen; until it is set they leave every call its own schedule. Used on the
+  // leader alone, from the monitor's thread.
+  void set_chooser(Leader::Chooser choose);
+
+  double offset_s() const;  // from this rank's clock to the leader's
+  std::vector<IterationRecord> records() const;
+  std::optional<std::string> failure() const;
+  // Ends it as an error inside would.
+  void fail(const std::string& why);
+  // Idempotent.
+  void close(double timeout_s);
+
+ private:
+  void thread_main();
+  void run();
+  bool turn();
+  void rest();
+  void take(Report report);
+  void handle(int from, const std::string& bytes);
+  void handle(int from, const Report& report);
+  void handle(int from, const Ping& ping);
+  void handle(int from, const Pong& pong);
+  void handle(int from, const Plan& plan);
+  void publish(Plan plan);
+  double clock_s() const;  // the leader's, as far as this rank knows it
+  double own_clock_s() const;
+
+  const int rank_;
+  const int ranks_;
+  MonitorOptions options_;
+  std::shared_ptr<Transport> transport_;
+  double next_ping_s_ = 0;
+
+  mutable std::mutex mutex_;  // guards these
+  std::condition_variable changed_;
+  std::deque<Report> inbox_;
+  ClockOffset offset_;
+  std::optional<std::string> failure_;
+  std::optional<std::string> told_to_fail_;
+
+  mutable std::mutex records_mutex_;  // guards these; held while a plan is decided
+  Leader leader_;
+  Records records_;
+
+  int wake_fd_;
+  const int process_;
+  std::atomic<bool> stopping_{false};
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace patallreduce

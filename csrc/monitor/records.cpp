@@ -1,0 +1,69 @@
+#include "monitor/records.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace patallreduce {
+
+namespace {
+
+constexpr std::size_t most_kept = 1024;
+constexpr std::size_t most_values = 1 << 20;  // of all kept together, roughly: 8 MB and a few times
+
+}  // namespace
+
+Records::Records(int ranks)
+    : ranks_(ranks), limit_(std::clamp<std::size_t>(most_values / ranks, 16, most_kept)) {}
+
+IterationRecord& Records::at(const Stage& stage, std::size_t buckets) {
+  const auto same = [&](const IterationRecord& record) {
+    return record.stage.stream == stage.stream && record.stage.iteration == stage.iteration;
+  };
+  const std::vector<double> unknown(ranks_, std::numeric_limits<double>::quiet_NaN());
+  auto found = std::find_if(kept_.rbegin(), kept_.rend(), same);  // nearly always among the last
+  if (found == kept_.rend()) {
+    kept_.push_back({stage, 0, 0, unknown, {}});
+    if (kept_.size() > limit_) kept_.pop_front();
+    found = kept_.rbegin();
+  }
+  while (found->buckets.size() < buckets)
+    found->buckets.push_back({0, false, "", 0, unknown, unknown, unknown});
+  return *found;
+}
+
+void Records::take(int rank, const Started& report) {
+  at(report.stage, 0).start_s[rank] = report.at_s;
+  if (report.finish_s.empty() || report.stage.iteration == 0) return;
+  const Stage before{report.stage.stream, report.stage.iteration - 1};
+  auto& buckets = at(before, report.finish_s.size()).buckets;
+  for (std::size_t b = 0; b < report.finish_s.size(); ++b)
+    buckets[b].finish_s[rank] = report.finish_s[b];
+}
+
+void Records::take(int rank, const Arrived& report) {
+  auto& buckets = at(report.stage, report.arrivals_s.size()).buckets;
+  for (std::size_t b = 0; b < report.arrivals_s.size(); ++b) {
+    buckets[b].arrival_s[rank] = report.arrivals_s[b];
+    if (b < report.sizes.size()) buckets[b].elements = report.sizes[b].elements;
+  }
+}
+
+void Records::take(const Plan& plan) {
+  auto& buckets = at({plan.stream, plan.iteration}, plan.buckets.size()).buckets;
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+    buckets[b].planned = true;
+    buckets[b].algorithm = plan.buckets[b].key.algorithm;
+    buckets[b].segments = plan.buckets[b].key.segments;
+  }
+}
+
+void Records::decided(const Stage& stage, double at_s, int edges,
+                      const std::vector<std::vector<double>>& predicted_s) {
+  IterationRecord& record = at(stage, predicted_s.size());
+  record.decided_s = at_s;
+  record.edges = edges;
+  for (std::size_t b = 0; b < predicted_s.size(); ++b)
+    record.buckets[b].predicted_s = predicted_s[b];
+}
+
+}  // namespace patallreduce

@@ -1,0 +1,54 @@
+// What happened in the last iterations: the leader knows all ranks, another rank only itself.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "monitor/reports.h"
+
+namespace patallreduce {
+
+// Per rank, seconds on the leader's clock; NaN: not known here.
+struct BucketRecord {
+  std::uint64_t elements = 0;
+  bool planned = false;
+  std::string algorithm;  // as planned
+  int segments = 0;
+  std::vector<double> predicted_s;
+  std::vector<double> arrival_s;
+  std::vector<double> finish_s;
+};
+
+struct IterationRecord {
+  Stage stage;
+  double decided_s = 0;  // 0: no plan was made here
+  int edges = 0;         // ranks whose usual progress reports were all in by then
+  std::vector<double> start_s;
+  std::vector<BucketRecord> buckets;
+};
+
+class Records {
+ public:
+  explicit Records(int ranks);
+
+  void take(int rank, const Started& report);
+  void take(int rank, const Arrived& report);
+  void take(int, const EdgeReached&) {}
+  void take(int, const Asked&) {}
+  void take(const Plan& plan);
+  void decided(const Stage& stage, double at_s, int edges,
+               const std::vector<std::vector<double>>& predicted_s);
+
+  const std::deque<IterationRecord>& kept() const { return kept_; }
+
+ private:
+  IterationRecord& at(const Stage& stage, std::size_t buckets);
+
+  int ranks_;
+  std::size_t limit_;
+  std::deque<IterationRecord> kept_;  // oldest first
+};
+
+}  // namespace patallreduce

@@ -1,0 +1,160 @@
+#include "monitor/reports.h"
+
+#include "wire.h"
+
+namespace patallreduce {
+
+namespace {
+
+constexpr std::uint32_t max_buckets = 1 << 14;
+
+void put(Writer& out, const Stage& stage) {
+  out.put(stage.stream);
+  out.put(stage.iteration);
+}
+
+Stage get_stage(Reader& in) {
+  Stage stage;
+  stage.stream = in.get<std::int64_t>();
+  stage.iteration = in.get<std::int64_t>();
+  in.require(stage.stream >= 0 && stage.iteration >= 0);
+  return stage;
+}
+
+std::uint32_t get_count(Reader& in) {
+  const auto count = in.get<std::uint32_t>();
+  in.require(count <= max_buckets);
+  return in.good() ? count : 0;
+}
+
+void put(Writer& out, const std::vector<double>& values) {
+  out.put(static_cast<std::uint32_t>(values.size()));
+  for (const double value : values) out.put(value);
+}
+
+std::vector<double> get_values(Reader& in) {
+  std::vector<double> values(get_count(in));
+  for (double& value : values) value = in.get<double>();
+  return values;
+}
+
+void put(Writer& out, const BucketSize& size) {
+  out.put(size.elements);
+  out.put(size.element_bytes);
+}
+
+BucketSize get_size(Reader& in) {
+  BucketSize size;
+  size.elements = in.get<std::uint64_t>();
+  size.element_bytes = in.get<std::uint32_t>();
+  return size;
+}
+
+struct Encoder {
+  Writer& out;
+  void kind(std::uint8_t value) { out.put(value); }
+  void operator()(const Started& m) {
+    kind(0);
+    put(out, m.stage);
+    out.put(m.at_s);
+    put(out, m.finish_s);
+  }
+  void operator()(const EdgeReached& m) {
+    kind(1);
+    put(out, m.stage);
+    out.put(m.fraction);
+    out.put(m.at_s);
+  }
+  void operator()(const Asked& m) {
+    kind(2);
+    put(out, m.stage);
+    out.put(m.at_s);
+  }
+  void operator()(const Arrived& m) {
+    kind(3);
+    put(out, m.stage);
+    put(out, m.arrivals_s);
+    out.put(static_cast<std::uint32_t>(m.sizes.size()));
+    for (const BucketSize& size : m.sizes) put(out, size);
+  }
+  void operator()(const Report& m) { std::visit(*this, m); }
+  void operator()(const Ping& m) {
+    kind(4);
+    out.put(m.sent_s);
+  }
+  void operator()(const Pong& m) {
+    kind(5);
+    out.put(m.sent_s);
+    out.put(m.leader_s);
+  }
+  void operator()(const Plan& m) {
+    kind(6);
+    put(out, Stage{m.stream, m.iteration});
+    out.put(static_cast<std::uint32_t>(m.buckets.size()));
+    for (const PlannedBucket& bucket : m.buckets) {
+      put(out, BucketSize{bucket.elements, bucket.element_bytes});
+      put(out, bucket.key);
+    }
+  }
+};
+
+MonitorMessage get(Reader& in, int ranks) {
+  switch (in.get<std::uint8_t>()) {
+    case 0: {
+      Started m{get_stage(in), in.get<double>(), {}};
+      m.finish_s = get_values(in);
+      return Report{std::move(m)};
+    }
+    case 1: {
+      EdgeReached m{get_stage(in), 0, 0};
+      m.fraction = in.get<double>();
+      m.at_s = in.get<double>();
+      return Report{m};
+    }
+    case 2:
+      return Report{Asked{get_stage(in), in.get<double>()}};
+    case 3: {
+      Arrived m{get_stage(in), get_values(in), {}};
+      for (auto left = get_count(in); left > 0 && in.good(); --left)
+        m.sizes.push_back(get_size(in));
+      return Report{std::move(m)};
+    }
+    case 4:
+      return Ping{in.get<double>()};
+    case 5: {
+      Pong m{};
+      m.sent_s = in.get<double>();
+      m.leader_s = in.get<double>();
+      return m;
+    }
+    case 6: {
+      const Stage stage = get_stage(in);
+      Plan plan{stage.stream, stage.iteration, {}};
+      for (auto left = get_count(in); left > 0 && in.good(); --left) {
+        const BucketSize size = get_size(in);
+        plan.buckets.push_back({size.elements, size.element_bytes, get_key(in, ranks)});
+      }
+      return plan;
+    }
+    default:
+      in.require(false);
+      return Ping{};
+  }
+}
+
+}  // namespace
+
+std::string encode(const MonitorMessage& message) {
+  Writer out;
+  std::visit(Encoder{out}, message);
+  return std::move(out.bytes);
+}
+
+std::optional<MonitorMessage> decode_monitor_message(const std::string& bytes, int ranks) {
+  Reader in(bytes);
+  MonitorMessage message = get(in, ranks);
+  if (!in.finished()) return std::nullopt;
+  return message;
+}
+
+}  // namespace patallreduce

@@ -1,0 +1,68 @@
+// What a rank's monitor tells the leader of an iteration, and the other messages between monitors.
+//
+// Times are seconds on the leader's clock. A stream is one series of iterations: a model's, or the
+// collectives outside DDP.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "schedule/plan.h"
+
+namespace patallreduce {
+
+struct Stage {  // of what a report speaks
+  std::int64_t stream = 0;
+  std::int64_t iteration = 0;
+};
+
+struct Started {
+  Stage stage;
+  double at_s;
+  std::vector<double> finish_s;  // of the iteration before, per bucket; empty: unknown
+};
+
+struct EdgeReached {
+  Stage stage;
+  double fraction;
+  double at_s;
+};
+
+// The first planned bucket of the iteration is ready: this rank wants the plan now.
+struct Asked {
+  Stage stage;
+  double at_s;
+};
+
+struct BucketSize {
+  std::uint64_t elements = 0;
+  std::uint32_t element_bytes = 0;
+};
+
+// The last bucket was handed over.
+struct Arrived {
+  Stage stage;
+  std::vector<double> arrivals_s;  // per bucket: when it was ready
+  std::vector<BucketSize> sizes;   // per bucket
+};
+
+using Report = std::variant<Started, EdgeReached, Asked, Arrived>;
+
+struct Ping {
+  double sent_s;  // the sender's clock
+};
+struct Pong {
+  double sent_s;    // of the ping
+  double leader_s;  // when it came, on the leader's clock
+};
+
+using MonitorMessage = std::variant<Report, Ping, Pong, Plan>;
+
+std::string encode(const MonitorMessage& message);
+// Nothing if the bytes are malformed: a monitor ignores such a message.
+std::optional<MonitorMessage> decode_monitor_message(const std::string& bytes, int ranks);
+
+}  // namespace patallreduce

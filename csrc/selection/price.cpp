@@ -1,0 +1,187 @@
+#include "selection/price.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "algorithms/registry.h"
+
+namespace patallreduce {
+
+namespace {
+
+constexpr int most_simulated_ranks = 32;
+constexpr int many_ranks = 16;  // from here on fewer samples
+// Large enough to part choices that free the last rank alike, too small to delay it for the others.
+constexpr double average_weight = 0.1;
+// By so much an estimate is dearer than the safe candidate's that a simulation can be saved.
+constexpr double hopeless = 1.25;
+constexpr std::size_t most_prepared = 16;
+
+// Deterministic standard normal values: Box and Muller's, from a counter's hash (splitmix64).
+double uniform(std::uint64_t counter) {
+  std::uint64_t x = (counter + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53 + 0x1p-54;
+}
+
+double normal(std::uint64_t counter) {
+  const double pi = std::acos(-1.0);
+  return std::sqrt(-2 * std::log(uniform(2 * counter))) *
+         std::cos(2 * pi * uniform(2 * counter + 1));
+}
+
+// The mean, and pairs of samples to both sides of it: their mean is the forecast's.
+std::vector<std::vector<double>> sampled(const Forecast& forecast) {
+  const std::size_t ranks = forecast.arrivals_s.size();
+  std::vector<std::vector<double>> patterns{forecast.arrivals_s};
+  const auto doubtful = [](double error_s) { return error_s > 0; };
+  if (std::none_of(forecast.errors_s.begin(), forecast.errors_s.end(), doubtful)) return patterns;
+  const std::size_t pairs = ranks > std::size_t(many_ranks) ? 1 : 2;
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    std::vector<double> later(ranks), earlier(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const double off_s = normal(pair * ranks + rank) * forecast.errors_s[rank];
+      later[rank] = forecast.arrivals_s[rank] + off_s;
+      earlier[rank] = forecast.arrivals_s[rank] - off_s;
+    }
+    patterns.push_back(std::move(later));
+    patterns.push_back(std::move(earlier));
+  }
+  return patterns;
+}
+
+double objective_s(const std::vector<double>& finish_s, const std::vector<double>& arrivals_s,
+                   const std::vector<double>& compute_s) {
+  double next_s = -HUGE_VAL, elapsed_s = 0;
+  for (std::size_t rank = 0; rank < finish_s.size(); ++rank) {
+    next_s = std::max(next_s, finish_s[rank] + compute_s[rank]);
+    elapsed_s += finish_s[rank] - arrivals_s[rank];
+  }
+  return next_s + average_weight * elapsed_s / static_cast<double>(finish_s.size());
+}
+
+}  // namespace
+
+// The forecast and its samples, by rank and in the order of the forecast's arrivals.
+struct Pricer::Patterns {
+  std::vector<std::vector<double>> by_rank, by_order;
+  std::vector<double> compute_by_rank, compute_by_order;
+
+  explicit Patterns(const Forecast& forecast)
+      : by_rank(sampled(forecast)), compute_by_rank(forecast.compute_s) {
+    std::vector<std::size_t> order(forecast.arrivals_s.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return forecast.arrivals_s[a] < forecast.arrivals_s[b];
+    });
+    const auto ordered = [&order](const std::vector<double>& values) {
+      std::vector<double> result;
+      for (const std::size_t rank : order) result.push_back(values[rank]);
+      return result;
+    };
+    for (const std::vector<double>& pattern : by_rank) by_order.push_back(ordered(pattern));
+    compute_by_order = ordered(compute_by_rank);
+  }
+
+  // Mean over the patterns; `finish` tells when every rank is done.
+  template <typename Finish>
+  double mean_s(bool order, const Finish& finish) const {
+    const auto& patterns = order ? by_order : by_rank;
+    const auto& compute_s = order ? compute_by_order : compute_by_rank;
+    double sum_s = 0;
+    for (const std::vector<double>& pattern : patterns) {
+      sum_s += objective_s(finish(pattern), pattern, compute_s);
+    }
+    return sum_s / static_cast<double>(patterns.size());
+  }
+};
+
+Pricer::Pricer(int ranks, const Link& link) : ranks_(ranks), link_(link) {}
+
+std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& pattern_class,
+                                  const Forecast& forecast) {
+  const Patterns patterns(forecast);
+  std::vector<Priced> all;
+  double safe_s = HUGE_VAL;  // the first candidate's estimate
+  for (const Candidate& candidate : candidates()) {
+    std::vector<int> counts = candidate.segments(ranks_, bucket, link_);
+    double estimate_s = HUGE_VAL;
+    if (candidate.estimate != nullptr) {  // tells well enough how fine to cut
+      int best = counts.front();
+      for (const int segments : counts) {
+        const double price_s = estimated_s(candidate, segments, bucket, patterns);
+        if (price_s < estimate_s) estimate_s = price_s, best = segments;
+      }
+      counts = {best};
+      if (all.empty()) safe_s = estimate_s;
+    }
+    const bool simulates = ranks_ <= most_simulated_ranks &&
+                           (candidate.estimate == nullptr || estimate_s <= hopeless * safe_s);
+    if (!simulates && candidate.estimate == nullptr) continue;
+    for (const int segments : counts) {
+      ScheduleKey key = key_of(candidate, segments, bucket, pattern_class, forecast);
+      const double price_s =
+          simulates ? simulated_s(key, candidate.uses, bucket, patterns) : estimate_s;
+      all.push_back({std::move(key), price_s});
+    }
+  }
+  return all;
+}
+
+double Pricer::estimated_s(const Candidate& candidate, int segments, const Bucket& bucket,
+                           const Patterns& patterns) const {
+  return patterns.mean_s(candidate.uses == Uses::order, [&](const std::vector<double>& pattern) {
+    return candidate.estimate(pattern, segments, static_cast<double>(bucket.bytes()), link_);
+  });
+}
+
+double Pricer::simulated_s(const ScheduleKey& key, Uses uses, const Bucket& bucket,
+                           const Patterns& patterns) {
+  const auto run = [&](Simulation& simulation) {
+    return patterns.mean_s(uses == Uses::order, [&](const std::vector<double>& pattern) {
+      return simulation.run(bucket.bytes(), link_, pattern).finish_s;
+    });
+  };
+  if (uses != Uses::times) return run(prepared(key));
+  Simulation simulation(
+      generate(key.algorithm, {ranks_, key.segments, key.arrivals_s, key.segment_time_s, 0}));
+  return run(simulation);
+}
+
+// Without arrivals: the order is the ranks'.
+Simulation& Pricer::prepared(const ScheduleKey& key) {
+  const std::pair name(key.algorithm, key.segments);
+  const auto found = prepared_.find(name);
+  if (found != prepared_.end()) return found->second;
+  if (prepared_.size() >= most_prepared) prepared_.clear();
+  Simulation simulation(generate(key.algorithm, {ranks_, key.segments, {}, 0, 0}));
+  return prepared_.emplace(name, std::move(simulation)).first->second;
+}
+
+ScheduleKey Pricer::key_of(const Candidate& candidate, int segments, const Bucket& bucket,
+                           const PatternClass& pattern_class, const Forecast& forecast) const {
+  ScheduleKey key{candidate.algorithm, segments, {}, 0};
+  const auto begin = pattern_class.levels.begin(), end = begin + ranks_;
+  if (candidate.uses == Uses::times) key.segment_time_s = 2;
+  if (candidate.uses == Uses::nothing || *std::max_element(begin, end) == 0) return key;
+  if (candidate.uses == Uses::order) {
+    std::vector<std::int32_t> present(begin, end);
+    std::sort(present.begin(), present.end());
+    present.erase(std::unique(present.begin(), present.end()), present.end());
+    for (auto level = begin; level != end; ++level) {
+      const auto found = std::lower_bound(present.begin(), present.end(), *level);
+      key.arrivals_s.push_back(static_cast<double>(found - present.begin()));
+    }
+  } else {
+    const double half_s =
+        (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes())) / ranks_) / 2;
+    for (const double arrival_s : forecast.arrivals_s) {
+      key.arrivals_s.push_back(std::floor(arrival_s / half_s));
+    }
+  }
+  return key;
+}
+
+}  // namespace patallreduce

@@ -1,0 +1,50 @@
+// What a candidate would cost under a forecast: see selection/selector.h for the objective.
+//
+// Up to 32 ranks by simulation, under the mean pattern and samples around it; beyond that in closed
+// form under as many, which takes microseconds. What needs no arrivals, or only their order, is
+// prepared once: the order is a renaming of the ranks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "schedule/schedule_key.h"
+#include "selection/candidates.h"
+#include "selection/pattern.h"
+#include "simulator/simulator.h"
+
+namespace patallreduce {
+
+struct Priced {
+  ScheduleKey key;
+  double price_s;
+};
+
+class Pricer {
+ public:
+  Pricer(int ranks, const Link& link);
+
+  // Every candidate, with the segments that suit it best; the first is the safe one.
+  // `forecast` is that of `pattern_class`.
+  std::vector<Priced> price(const Bucket& bucket, const PatternClass& pattern_class,
+                            const Forecast& forecast);
+
+ private:
+  struct Patterns;
+
+  double estimated_s(const Candidate& candidate, int segments, const Bucket& bucket,
+                     const Patterns& patterns) const;
+  double simulated_s(const ScheduleKey& key, Uses uses, const Bucket& bucket,
+                     const Patterns& patterns);
+  ScheduleKey key_of(const Candidate& candidate, int segments, const Bucket& bucket,
+                     const PatternClass& pattern_class, const Forecast& forecast) const;
+  Simulation& prepared(const ScheduleKey& key);
+
+  int ranks_;
+  Link link_;
+  std::map<std::pair<std::string, int>, Simulation> prepared_;  // by algorithm and segments
+};
+
+}  // namespace patallreduce

@@ -1,0 +1,88 @@
+#include "selection/selector.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "errors.h"
+
+namespace patallreduce {
+
+namespace {
+
+constexpr std::size_t most_known = 512;
+// Others have to beat the safe candidate by so much of the scale: models are no better than that.
+constexpr double margin_scales = 0.01;
+
+}  // namespace
+
+Selector::Selector(int ranks, Link link)
+    : ranks_(ranks), link_(std::move(link)), pricer_(ranks, link_) {
+  PATR_CHECK(ranks_ >= 1, ScheduleError, "selector: expected at least 1 rank, got ", ranks_);
+  check(link_);
+}
+
+// The message once through a port, and the latencies of a tree.
+double Selector::scale_s(std::uint64_t message_bytes) const {
+  return link_.transfer_s(static_cast<double>(message_bytes)) +
+         2 * link_.latency_s * (1 + std::log2(ranks_));
+}
+
+void Selector::classify(std::uint64_t elements, std::size_t element_bytes,
+                        const Forecast& forecast) {
+  class_.elements = elements;
+  class_.element_bytes = element_bytes;
+  patallreduce::classify(forecast, scale_s(elements * element_bytes), class_);
+}
+
+Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
+                        const Forecast& forecast) {
+  check(forecast, ranks_);
+  const std::lock_guard lock(mutex_);
+  classify(elements, element_bytes, forecast);
+  const std::uint64_t hash = class_.hash();
+  const auto [begin, end] = by_hash_.equal_range(hash);
+  for (auto found = begin; found != end; ++found) {
+    if (!(found->second->pattern_class == class_)) continue;
+    known_.splice(known_.begin(), known_, found->second);
+    return known_.front().choice;
+  }
+  const std::vector<Choice> all = price_class(class_);
+  const double margin_s = margin_scales * scale_s(elements * element_bytes);
+  const auto compared_s = [&](const Choice& choice) {
+    const bool safe = choice.key.algorithm == all.front().key.algorithm;
+    return choice.price_s + (safe ? 0 : margin_s);
+  };
+  const auto best = std::min_element(all.begin(), all.end(), [&](const Choice& a, const Choice& b) {
+    return compared_s(a) < compared_s(b);
+  });
+  if (known_.size() == most_known) {
+    const auto oldest = std::prev(known_.end());
+    const auto [first, last] = by_hash_.equal_range(oldest->pattern_class.hash());
+    by_hash_.erase(std::find_if(first, last, [&](auto& item) { return item.second == oldest; }));
+    known_.pop_back();
+  }
+  known_.push_front({class_, *best});
+  by_hash_.emplace(hash, known_.begin());
+  return known_.front().choice;
+}
+
+std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t element_bytes,
+                                        const Forecast& forecast) {
+  check(forecast, ranks_);
+  const std::lock_guard lock(mutex_);
+  classify(elements, element_bytes, forecast);
+  return price_class(class_);
+}
+
+std::vector<Choice> Selector::price_class(const PatternClass& pattern_class) {
+  const Bucket bucket{pattern_class.elements, pattern_class.element_bytes};
+  const Forecast forecast = representative(pattern_class, scale_s(bucket.bytes()));
+  std::vector<Choice> all;
+  for (Priced& priced : pricer_.price(bucket, pattern_class, forecast)) {
+    all.push_back({std::move(priced.key), priced.price_s});
+  }
+  return all;
+}
+
+}  // namespace patallreduce

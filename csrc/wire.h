@@ -1,0 +1,57 @@
+// Bytes of messages on the wire: fixed-size values and counted text, every length checked.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+namespace patallreduce {
+
+class Writer {
+ public:
+  template <typename T>
+  void put(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void put(const std::string& text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    bytes += text;
+  }
+  std::string bytes;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& bytes) : bytes_(bytes) {}
+  template <typename T>
+  T get() {
+    T value{};
+    if (need(sizeof value)) std::memcpy(&value, bytes_.data() + at_ - sizeof value, sizeof value);
+    return value;
+  }
+  std::string text(std::size_t limit) {
+    const auto length = get<std::uint32_t>();
+    if (length > limit || !need(length)) {
+      good_ = false;
+      return {};
+    }
+    return bytes_.substr(at_ - length, length);
+  }
+  void require(bool condition) { good_ = good_ && condition; }
+  bool good() const { return good_; }
+  bool finished() const { return good_ && at_ == bytes_.size(); }
+
+ private:
+  bool need(std::size_t bytes) {
+    good_ = good_ && bytes <= bytes_.size() - at_;
+    if (good_) at_ += bytes;
+    return good_;
+  }
+  const std::string& bytes_;
+  std::size_t at_ = 0;
+  bool good_ = true;
+};
+
+}  // namespace patallreduce

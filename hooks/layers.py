@@ -1,0 +1,273 @@
+"""Layer callbacks: how far an iteration of a DDP model is, and when each bucket was really ready.
+
+    iteration   [ forward 1/3 ][          backward 2/3          ]
+                ^start        ^1/3     ^1/2     ^2/3     ^5/6    the labels of `edge`
+
+A pre-hook and a hook on the DDP module see the forward pass; a post-accumulate-grad hook on each
+trainable parameter sees backward. It stores the time and counts. An edge is reported when a
+quarter, a half, three quarters as many gradients are there as the iteration before had in all.
+Gradients are counted, not weighted by their elements: large parameters are not the slow ones
+(the last layer of a convolutional network has most elements and little to compute). The labels say
+"the same place as last iteration"; how much time lies before each is the predictor's to learn.
+
+DDP starts buckets in index order, so a bucket can be ready long before its hook is called. Its
+arrival is the time of the last of its gradients (they are noted before DDP hears of them).
+
+What does not count as an iteration's computation:
+
+- `model.eval()` or `torch.no_grad()`: such a pass reports nothing (a backward pass after
+  `model.eval()` still gives arrivals).
+- `no_sync()`: `start` comes with the first forward pass after the last bucket, accumulating or
+  not; edges only in the pass that synchronises. So there is one start in an iteration; only after
+  a forward pass that raised there is another.
+- A second backward pass through the same forward pass: DDP does not reduce it, nothing is reported.
+
+Copies and pickles of the model carry no callbacks, as they carry no communication hook. Graphs of
+torch.compile break at the two hooks of the DDP module, outside of which DDP does not compile
+anyway; gradients of a compiled submodule come at once, at its end.
+
+Cost: COST. All parameters keep their hook: to keep only the last of
+each bucket would be cheaper, but which one is last may change (branches, unused parameters), and
+an arrival would silently be too early.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
+
+_log = logging.getLogger("patallreduce")
+
+_FORWARD = 1 / 3  # label of the end of forward: backward computes about twice as much
+_BACKWARD = (1 / 4, 1 / 2, 3 / 4)  # of the gradients
+_NEVER = -1  # a countdown that only goes down from here meets no edge
+
+
+class Progress(Protocol):
+    """Who listens. Times are seconds of `time.monotonic()`; both calls must return at once."""
+
+    def start(self, at_s: float) -> None:
+        """An iteration's computation began."""
+
+    def edge(self, fraction: float, at_s: float) -> None:
+        """Reached a place labelled 0 < fraction < 1; labels rise within an iteration."""
+
+
+class Layers:
+    """Tells `progress` how far each iteration of `ddp_model` is, until `remove`.
+
+    The model holds its `Layers`, not the other way round. Should `progress` ever raise, that is
+    logged once and the callbacks are removed: training goes on.
+
+    Args:
+        ddp_model: A DistributedDataParallel; not the result of `torch.compile`, which uses it.
+        progress: Who is told, on the thread that runs the model.
+
+    Raises:
+        TypeError: not a DistributedDataParallel.
+    """
+
+    def __init__(self, ddp_model: DistributedDataParallel, progress: Progress) -> None:
+        if not isinstance(ddp_model, DistributedDataParallel):
+            raise TypeError(
+                f"expected a DistributedDataParallel, got {type(ddp_model).__name__}: "
+                "Layers(ddp_model), before torch.compile(ddp_model)"
+            )
+        self._progress = progress
+        # By slot: when its parameter's gradient was there, 0 if not yet in this pass. The hooks
+        # know this list and the countdown, so neither is ever replaced.
+        self._ready_s: list[float] = []
+        self._countdown = [_NEVER]  # gradients until the next edge
+        self._slots: dict[int, int] = {}  # by id; DDP keeps its parameters alive
+        self._handles: list[RemovableHandle] = []
+        self._attached = True
+        self._arrivals_s: list[float] = []
+        self._began = False
+        self._inside_forward = False
+        self._forward_edge_due = False
+        self._gradients = 0  # in the last whole pass
+        self._edges: list[tuple[int, float]] = []
+        self._edges_reported = 0
+
+        if getattr(ddp_model, "_use_python_reducer", False):
+            _log.warning(
+                "patallreduce: no progress of this model's layers is reported: with "
+                'torch._dynamo.config.optimize_ddp = "python_reducer" there are no buckets'
+            )
+            self._attached = False
+            return
+        self._handles += [
+            ddp_model.register_forward_pre_hook(_Callback(self._before_forward)),
+            ddp_model.register_forward_hook(_Callback(self._after_forward)),
+        ]
+        ignored = ddp_model.parameters_to_ignore
+        for name, parameter in ddp_model.module.named_parameters():
+            if parameter.requires_grad and name not in ignored:
+                self._watch(parameter)
+        self._expect(len(self._slots))
+
+    def remove(self) -> None:
+        """Leave no hook behind; `bucket` then gives the times of its calls. Idempotent."""
+        self._attached = False
+        self._countdown[0] = _NEVER
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._slots.clear()
+
+    def bucket(
+        self, index: int, parameters: Sequence[torch.Tensor], is_last: bool
+    ) -> tuple[float, ...] | None:
+        """Note a bucket; the communication hook calls this first thing, in order of index.
+
+        Args:
+            index: Of the bucket.
+            parameters: Its parameters.
+            is_last: Whether it ends the iteration.
+
+        Returns:
+            For the last bucket the arrival of each, by index, seconds of `time.monotonic()`; else
+            None. The arrival is the time of this call where a parameter had no gradient of its
+            own: not used, or Join's zeros for a rank that is done.
+        """
+        now_s = time.monotonic()
+        if index == 0:  # whatever an iteration that failed left
+            self._arrivals_s.clear()
+        while len(self._arrivals_s) < index:
+            self._arrivals_s.append(now_s)
+        self._arrivals_s.append(self._arrival_s(parameters, now_s))
+        if not is_last:
+            return None
+        arrivals_s = tuple(self._arrivals_s)
+        self._arrivals_s.clear()
+        self._end_iteration()
+        return arrivals_s
+
+    def _arrival_s(self, parameters: Sequence[torch.Tensor], now_s: float) -> float:
+        try:
+            slots = map(self._slots.__getitem__, map(id, parameters))
+            noted_s = list(map(self._ready_s.__getitem__, slots))
+        except KeyError:
+            self._watch_new(parameters)
+            return now_s
+        return max(noted_s) if noted_s and 0.0 not in noted_s else now_s
+
+    def _watch_new(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Watch what was frozen when we attached."""
+        for parameter in parameters:
+            if self._attached and parameter.requires_grad and id(parameter) not in self._slots:
+                self._watch(parameter)
+
+    def _watch(self, parameter: torch.Tensor) -> None:
+        slot = len(self._ready_s)
+        self._ready_s.append(0.0)
+        self._slots[id(parameter)] = slot
+        ready_s, countdown, clock_s, edge = (
+            self._ready_s,
+            self._countdown,
+            time.monotonic,
+            self._backward_edge,
+        )
+
+        # Runs once per parameter and pass: nothing here but what every gradient needs.
+        def note(_: torch.Tensor) -> None:
+            ready_s[slot] = clock_s()
+            countdown[0] -= 1
+            if not countdown[0]:
+                edge()
+
+        self._handles.append(parameter.register_post_accumulate_grad_hook(note))
+
+    def _before_forward(self, ddp_model: DistributedDataParallel) -> None:
+        if not (ddp_model.training and torch.is_grad_enabled()):
+            return
+        now_s = time.monotonic()
+        self._forget_gradients()
+        if not self._began or self._inside_forward:  # still inside: the last one raised
+            self._began = self._forward_edge_due = True
+            self._edges_reported = 0
+            self._tell(self._progress.start, now_s)
+        self._inside_forward = True
+        # Several forward passes may share a backward pass; its edges come once.
+        if ddp_model.require_backward_grad_sync and self._edges_reported == 0:
+            self._await_edge()
+
+    def _after_forward(self, ddp_model: DistributedDataParallel) -> None:
+        # Only what `_before_forward` let pass: an evaluation may run within an iteration.
+        if not (ddp_model.training and torch.is_grad_enabled()):
+            return
+        self._inside_forward = False
+        if self._forward_edge_due and ddp_model.require_backward_grad_sync:
+            self._forward_edge_due = False
+            self._tell(self._progress.edge, _FORWARD, time.monotonic())
+
+    def _backward_edge(self) -> None:
+        _, label = self._edges[self._edges_reported]
+        self._edges_reported += 1
+        self._tell(self._progress.edge, label, time.monotonic())
+        self._await_edge()
+
+    def _await_edge(self) -> None:
+        if self._edges_reported < len(self._edges):
+            self._countdown[0], _ = self._edges[self._edges_reported]
+
+    def _forget_gradients(self) -> None:
+        self._ready_s[:] = itertools.repeat(0.0, len(self._ready_s))
+        self._countdown[0] = _NEVER
+
+    def _end_iteration(self) -> None:
+        """Expect as many gradients as there were: parameters may be unused, or frozen by now."""
+        self._expect(len(self._ready_s) - self._ready_s.count(0.0))
+        self._forget_gradients()
+        self._began = self._inside_forward = False
+
+    def _expect(self, gradients: int) -> None:
+        if gradients in (self._gradients, 0):  # none at all: Join's shadow of a backward pass
+            return
+        self._gradients = gradients
+        self._edges = []
+        reached = 0
+        for part in _BACKWARD:
+            count = round(part * gradients)
+            if reached < count < gradients:  # at the last gradient it is no news
+                self._edges.append((count - reached, _FORWARD + part * (1 - _FORWARD)))
+                reached = count
+
+    def _tell(self, call: Callable[..., None], *arguments: float) -> None:
+        try:
+            call(*arguments)
+        except Exception:
+            if self._attached:
+                _log.warning(
+                    "patallreduce: no more progress of this model's layers is reported, as the "
+                    "callback failed; training goes on",
+                    exc_info=True,
+                )
+            self.remove()
+
+
+class _Callback:
+    """A module hook that stays with its module: a copied or pickled one gets `_nothing`."""
+
+    def __init__(self, call: Callable[[DistributedDataParallel], None]) -> None:
+        # Traced, it would be guarded by state that changes in every iteration, and recompiled.
+        self._call: Callable[[DistributedDataParallel], None] = torch.compiler.disable(call)
+
+    def __call__(self, module: DistributedDataParallel, *_: Any) -> None:
+        self._call(module)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _get_nothing, ()
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def _get_nothing() -> Callable[..., None]:
+    return _nothing

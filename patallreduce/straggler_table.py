@@ -1,0 +1,111 @@
+"""The straggler report as text: a table drawn by rich where it is installed, plain lines elsewhere.
+
+What counts comes first: who is late, in one sentence per straggler, then every rank's figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from io import StringIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patallreduce.stragglers import RankReport, Report
+
+_HEADINGS = (
+    "rank",
+    "median late\nms",
+    "mean late\nms",
+    "max late\nms",
+    "last\n% of it.",
+    "late since\niteration",
+    "foreseen\n% of last",
+    "error\nms",
+    "others held\nms",
+)
+_EXPLANATION = """\
+late: arrival after the median rank's, before the all-reduce
+last: arrived last of all; foreseen: of the iterations in which it was, the prediction named it
+error: mean of the absolute errors of its predicted arrivals
+others held: mean elapsed time of the other ranks in the iterations in which it was last"""
+
+
+def render(report: Report) -> str:
+    """Return the report as text for a terminal, without colours and without a final line end."""
+    rows = [_row(rank) for rank in report.ranks]
+    try:
+        table = _rich_table(rows)
+    except ImportError:
+        table = _plain_table(rows)
+    return "\n".join([*_summary(report), "", table, "", _EXPLANATION])
+
+
+def _summary(report: Report) -> Iterator[str]:
+    left_out = f" ({report.unknown} more not fully known)" if report.unknown else ""
+    yield (
+        f"{report.iterations} iterations{left_out} of {len(report.ranks)} ranks, "
+        f"{_ms(report.computation_s)} ms of computation; "
+        f"late means by more than {_ms(report.threshold_s)} ms"
+    )
+    stragglers = report.identify_stragglers()
+    for rank in stragglers:
+        found = report.ranks[rank]
+        if found.late_since is None:
+            yield f"rank {rank} was late by {_ms(found.median_s)} ms, but is not any more"
+        else:
+            late_ms = _ms(found.late_s)
+            yield f"rank {rank} is late by {late_ms} ms since iteration {found.late_since}"
+    if not stragglers:
+        yield "no rank is late again and again"
+
+
+def _row(rank: RankReport) -> list[str]:
+    return [
+        str(rank.rank),
+        _ms(rank.median_s),
+        _ms(rank.mean_s),
+        _ms(rank.max_s),
+        _percent(rank.last_share),
+        "-" if rank.late_since is None else str(rank.late_since),
+        _percent(rank.predicted_share),
+        _ms(rank.prediction_error_s),
+        _ms(rank.cost_s),
+    ]
+
+
+def _rich_table(rows: list[list[str]]) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(file=StringIO(), width=200, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
+
+
+def _plain_table(rows: list[list[str]]) -> str:
+    upper, lower = zip(*(heading.partition("\n")[::2] for heading in _HEADINGS), strict=True)
+    lines = [list(upper), list(lower), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    rule = "-" * len(texts[0])
+    return "\n".join([*texts[:2], rule, *texts[2:]])
+
+
+def _ms(time_s: float) -> str:
+    # + 0.0: a lateness of -0.04 ms is not "-0.0".
+    return "-" if math.isnan(time_s) else f"{round(time_s * 1e3, 1) + 0.0:.1f}"
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{share:.0%}".rstrip("%")

@@ -1,0 +1,191 @@
+"""The choice for a bucket: what it must be where that is clear, and what never changes it."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import patallreduce as pat
+from patallreduce import _core
+
+ELEMENTS, ELEMENT_BYTES = 1 << 20, 4
+MESSAGE_BYTES = ELEMENTS * ELEMENT_BYTES
+LINK = (20e-6, 25e6, 5e9)
+TRANSFER_S = MESSAGE_BYTES / LINK[1]  # M * beta: 168 ms
+
+
+def choose(arrivals_s, errors_s=(), compute_s=(), selector=None):
+    selector = selector or _core.Selector(len(arrivals_s), *LINK)
+    return selector.choose(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s, compute_s)
+
+
+def price_all(arrivals_s, errors_s=(), compute_s=()):
+    selector = _core.Selector(len(arrivals_s), *LINK)
+    return selector.price_all(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s, compute_s)
+
+
+def made(choice):
+    """Generate the schedule of a choice."""
+    algorithm, segments, arrivals_s, segment_time_s, _ = choice
+    return pat.schedule(
+        algorithm,
+        len(arrivals_s) or 8,
+        segments,
+        arrivals_s or None,
+        segment_time_s=segment_time_s,
+    )
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8, 20, 32, 100, 1000])
+def test_balanced_arrivals_of_a_large_bucket_take_the_ring(ranks):
+    algorithm, segments, arrivals_s, _, _ = choose([7.0] * ranks)
+    assert (algorithm, arrivals_s) == ("ring", [])
+    assert segments % ranks == 0
+
+
+# In a chain of 1,000 the latencies alone outweigh what the late rank's shadow hides.
+@pytest.mark.parametrize("ranks", [3, 8, 20, 100])
+def test_a_very_late_rank_is_the_last_of_a_chain(ranks):
+    arrivals_s = [0.0] * ranks
+    arrivals_s[1] = 10 * TRANSFER_S
+    algorithm, segments, order, _, _ = choose(arrivals_s)
+    assert algorithm == "slt"
+    assert segments > 8
+    assert order == [float(rank == 1) for rank in range(ranks)]
+
+
+def test_a_rank_that_is_late_again_and_again_is_freed_first():
+    """It has its result after one local addition: no later than any choice could give it."""
+    arrivals_s = [0.0] * 8
+    arrivals_s[5] = 3 * TRANSFER_S
+    compute_s = [0.5] * 8
+    compute_s[5] += 3 * TRANSFER_S
+    choice = choose(arrivals_s, compute_s=compute_s)
+    result = pat.simulate(made(choice), pat.Link(*LINK), MESSAGE_BYTES, arrivals_s)
+    freed_s = result.finish_s[5] - arrivals_s[5]
+    assert freed_s == pytest.approx(MESSAGE_BYTES / LINK[2], rel=0.05)
+
+
+def test_what_a_rank_will_compute_decides_between_equal_arrivals():
+    """All arrive together, but one has more to do before the next iteration."""
+    compute_s = [0.0] * 8
+    compute_s[2] = 3 * TRANSFER_S
+    choice = choose([0.0] * 8, compute_s=compute_s)
+    safe, *others = price_all([0.0] * 8, compute_s=compute_s)
+    assert choice[4] <= min(price_s for *_, price_s in [safe, *others]) + 0.02 * TRANSFER_S
+
+
+def test_a_doubtful_prediction_is_priced_under_its_doubt():
+    """Certain, the chain wins by far; on a coin toss it gains less over the safe ring."""
+
+    def gain_s(errors_s):
+        prices_s = {name: price_s for name, *_, price_s in price_all(arrivals_s, errors_s)}
+        return prices_s["ring"] - prices_s["slt"]
+
+    arrivals_s = [0.0] * 7 + [TRANSFER_S]
+    certain_s, doubtful_s = gain_s([0.0] * 8), gain_s([4 * TRANSFER_S] * 8)
+    assert certain_s > 0.3 * TRANSFER_S
+    assert doubtful_s < certain_s
+
+
+def test_ranks_within_one_error_tie():
+    spread_s = [0.3 * TRANSFER_S * rank / 7 for rank in range(7)]
+    _, _, certain, _, _ = choose([*spread_s, 20 * TRANSFER_S])
+    _, _, doubtful, _, _ = choose([*spread_s, 20 * TRANSFER_S], [TRANSFER_S] * 8)
+    assert len(set(certain)) == 3
+    assert len(set(doubtful)) == 2
+    assert doubtful[7] == max(doubtful)
+
+
+def test_the_order_among_very_late_ranks_survives():
+    late_s = [20 * TRANSFER_S, 60 * TRANSFER_S, 40 * TRANSFER_S]
+    algorithm, _, order, _, _ = choose([0.0] * 5 + late_s)
+    assert algorithm == "slt"
+    assert order == [0, 0, 0, 0, 0, 1, 3, 2]
+
+
+def test_jitter_does_not_change_the_choice():
+    arrivals_s = [0.0, 0.0, 0.0, 0.5, 0.0, 2.0, 0.0, 0.0]
+    jittered_s = [arrival_s + 1e-3 * ((7 * rank) % 5) for rank, arrival_s in enumerate(arrivals_s)]
+    assert choose(arrivals_s) == choose(jittered_s)
+    assert choose(arrivals_s) == choose([arrival_s + 1000 for arrival_s in arrivals_s])
+
+
+forecasts = st.integers(2, 9).flatmap(
+    lambda ranks: st.tuples(
+        *(
+            st.lists(st.floats(0, 4 * TRANSFER_S), min_size=ranks, max_size=ranks)
+            for _ in ("arrivals_s", "errors_s", "compute_s")
+        )
+    )
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(forecasts, st.sampled_from([1, 100, 10_000, 1_000_000]))
+def test_a_choice_is_a_proven_schedule_and_never_dearer_than_the_ring(forecast, elements):
+    arrivals_s, errors_s, compute_s = forecast
+    ranks = len(arrivals_s)
+    selector = _core.Selector(ranks, *LINK)
+    choice = selector.choose(elements, 4, arrivals_s, errors_s, compute_s)
+    every = selector.price_all(elements, 4, arrivals_s, errors_s, compute_s)
+    assert choice in every
+    assert every[0][0] == "ring"
+    assert choice[4] <= every[0][4]
+    # Remembered, and made anew by another: the same.
+    assert selector.choose(elements, 4, arrivals_s, errors_s, compute_s) == choice
+    other = _core.Selector(ranks, *LINK)
+    assert other.choose(elements, 4, arrivals_s, errors_s, compute_s) == choice
+    algorithm, segments, order, segment_time_s, _ = choice
+    assert all(value == int(value) >= 0 for value in order)
+    assert segments <= elements or algorithm == "ring"
+    pat.verify(
+        pat.schedule(algorithm, ranks, segments, order or None, segment_time_s=segment_time_s)
+    )
+
+
+def test_a_choice_depends_on_its_class_alone():
+    """Whoever asked first for a class, the answer is the same."""
+    first_s, second_s = [0.0] * 7 + [2.0], [0.001] * 7 + [2.002]
+    forwards, backwards = (_core.Selector(8, *LINK) for _ in range(2))
+    answers = [choose(pattern, selector=forwards) for pattern in (first_s, second_s)]
+    answers += [choose(pattern, selector=backwards) for pattern in (second_s, first_s)]
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_more_classes_than_are_remembered():
+    selector = _core.Selector(4, *LINK)
+    before = selector.choose(100, 4, [0.0] * 4)
+    for elements in range(101, 800):
+        selector.choose(elements, 4, [0.0] * 4)
+    assert selector.choose(100, 4, [0.0] * 4) == before
+
+
+def test_one_rank_and_an_empty_bucket():
+    assert choose([3.0])[4] == 0
+    selector = _core.Selector(4, *LINK)
+    _, segments, _, _, price_s = selector.choose(0, 4, [0.0, 0.0, 0.0, 1.0])
+    assert segments >= 1
+    assert price_s > 0
+
+
+@pytest.mark.parametrize(
+    ("forecast", "message"),
+    [
+        (([0.0, 0.0],), "3 values in arrivals_s, got 2"),
+        (([0.0, math.nan, 0.0],), "arrivals_s.*nan.*rank 1"),
+        (([0.0] * 3, [0.0, 0.0, -1.0]), "errors_s.*-1.*rank 2"),
+        (([0.0] * 3, [], [0.0, math.inf, 0.0]), "compute_s.*inf.*rank 1"),
+    ],
+)
+def test_a_forecast_is_finite_numbers(forecast, message):
+    with pytest.raises(pat.ScheduleError, match=message):
+        _core.Selector(3, *LINK).choose(ELEMENTS, ELEMENT_BYTES, *forecast)
+
+
+def test_a_selector_needs_ranks_and_a_link():
+    with pytest.raises(pat.ScheduleError, match="rank"):
+        _core.Selector(0, *LINK)
+    with pytest.raises(pat.ScheduleError, match="bytes_per_s"):
+        _core.Selector(2, 1e-6, 0.0, 1e9)
