@@ -54,10 +54,10 @@ def _marked(record: Record, text: str) -> str:
 def _print_differing(console: Console, records: list[Record]) -> None:
     elapsed = [record for record in records if record["table"] == 3]
     furthest = max(elapsed, key=lambda r: abs(r["simulated_ms"] / r["paper_ms"] - 1))
+    off = furthest["simulated_ms"] / furthest["paper_ms"] - 1
     console.print(
         f"Table 3: {sum(r['right'] for r in elapsed)} of {len(elapsed)} cells within 10 %; "
-        f"furthest off {furthest['simulated_ms'] / furthest['paper_ms'] - 1:+.1%} ({furthest['algorithm']}, "
-        f"{furthest['delay_ms']} ms)."
+        f"furthest off {off:+.1%} ({furthest['algorithm']}, {furthest['delay_ms']} ms)."
     )
     speed_ups = [record for record in records if record["table"] == 4]
     for side, cells in (

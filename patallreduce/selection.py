@@ -60,9 +60,10 @@ def choose_segments(
         return max(1, min(round(wanted), most, elements))
     if algorithm == "recursive_doubling":
         return max(1, min(math.ceil(message_bytes / _CACHE_BYTES), elements))
-    parts = 2 ** (ranks.bit_length() - 1) if algorithm == "rabenseifner" else ranks
+    halving = algorithm == "rabenseifner"
+    parts = 2 ** (ranks.bit_length() - 1) if halving else ranks
     part_bytes = message_bytes / parts
-    cuts = min(transfer_s / parts / link.latency_s / 50, 8.0) if parts == ranks else 1.0
+    cuts = 1.0 if halving else min(transfer_s / parts / link.latency_s / 50, 8.0)
     if part_bytes > 4 * _CACHE_BYTES:  # a part that fits the cache as a whole needs no cuts
         cuts = max(cuts, part_bytes / _CACHE_BYTES)
     cuts = min(cuts, part_bytes / _LEAST_BYTES)
