@@ -22,6 +22,7 @@ from patallreduce import _core
 from patallreduce.calls import left_open
 from patallreduce.communicator import Communicator
 from patallreduce.hooks.layers import Layers
+from patallreduce.hooks.profile import in_profile
 from patallreduce.iterations import Iteration
 from patallreduce.stragglers import Report, straggler_report
 
@@ -47,18 +48,20 @@ class State:
         segments: Segments per bucket; None: by rule.
         transport: "auto" or "ucx".
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+        monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
 
     It pickles without its communicator, and makes one on the default group when it is loaded, with
     a warning, as torch's PowerSGDState does.
     """
 
     __slots__ = (
-        "_ready",
+        "_handed",
         "_released",
         "algorithm",
         "arrivals_s",
         "communicator",
         "layers",
+        "monitor",
         "process_group",
         "segments",
         "stream",
@@ -75,6 +78,7 @@ class State:
         segments: int | None = None,
         transport: str = "auto",
         timeout_s: float | None = None,
+        monitor: bool | None = None,
     ) -> None:
         self.process_group = process_group
         self.algorithm = algorithm
@@ -82,10 +86,11 @@ class State:
         self.segments = segments
         self.transport = transport
         self.timeout_s = timeout_s
-        self.communicator = _communicator(process_group, transport, timeout_s)
+        self.monitor = monitor
+        self.communicator = _communicator(process_group, transport, timeout_s, monitor)
         self.stream = self.communicator.new_stream()
         self.layers: Layers | None = None
-        self._ready: list[tuple[float, tuple[int, int]]] = []  # buckets of this iteration
+        self._handed: list[tuple[float, _core.Call]] = []  # buckets of this iteration
         # A bad hint, name or segment count should not wait for the first backward.
         self._check()
         self._released = False
@@ -117,23 +122,25 @@ class State:
         call = self.call_for(tensor, index)
         stream = self.stream
         if stream is None:
-            return self.communicator.submit(tensor, call)[1]
+            ticket, future = self.communicator.submit(tensor, call)
+            return in_profile(future, ticket, index)
         now_s = time.monotonic()
         arrivals_s = None
         if self.layers is not None:
             arrivals_s = self.layers.bucket(index, bucket.parameters(), is_last)
         if index == 0:
-            self._ready.clear()
-        self._ready.append((now_s, (tensor.numel(), tensor.element_size())))
+            self._handed.clear()
+        self._handed.append((now_s, call))
         if left_open(
             self.algorithm, self.segments, self.arrivals_s
         ) and self.communicator.worth_planning(tensor.nbytes):
             call = stream.plan(call, now_s)
         ticket, future = self.communicator.submit(tensor, call)
         stream.submitted(ticket)
+        future = in_profile(future, ticket, index)
         if is_last:
-            called_s, sizes = zip(*self._ready, strict=True)
-            stream.arrived(arrivals_s if arrivals_s is not None else called_s, sizes)
+            called_s, calls = zip(*self._handed, strict=True)
+            stream.arrived(arrivals_s if arrivals_s is not None else called_s, calls)
         return future
 
     def release(self) -> None:
@@ -149,7 +156,9 @@ class State:
     def __getstate__(self) -> dict[str, Any]:
         return {
             name: getattr(self, name)
-            for name in ("algorithm", "arrivals_s", "segments", "transport", "timeout_s")
+            for name in (
+                *("algorithm", "arrivals_s", "segments", "transport", "timeout_s", "monitor"),
+            )
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -229,6 +238,7 @@ def register(
     segments: int | None = None,
     reproducible: bool | None = None,
     timeout_s: float | None = None,
+    monitor: bool | None = None,
 ) -> Handle:
     """Let patallreduce average the gradients of `ddp_model`.
 
@@ -242,6 +252,8 @@ def register(
         segments: Segments per bucket; None: by rule.
         reproducible: Not available yet: anything but None or False raises ValueError.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+        monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
+            PATALLREDUCE_MONITOR, or True.
 
     Raises:
         TypeError: not a DistributedDataParallel; parameters that are sparse, complex or on CUDA.
@@ -269,6 +281,7 @@ def register(
         segments=segments,
         transport=transport,
         timeout_s=timeout_s,
+        monitor=monitor,
     )
     try:
         ddp_model.register_comm_hook(state, allreduce_hook)
@@ -281,11 +294,14 @@ def register(
 
 
 def _communicator(
-    process_group: dist.ProcessGroup | None, transport: str, timeout_s: float | None
+    process_group: dist.ProcessGroup | None,
+    transport: str,
+    timeout_s: float | None,
+    monitor: bool | None,
 ) -> Communicator:
-    key = (process_group or dist.group.WORLD, transport, timeout_s)
+    key = (process_group or dist.group.WORLD, transport, timeout_s, monitor)
     communicator = _shared.get(key)
     if communicator is None or not communicator.usable:
-        communicator = Communicator(process_group, transport, timeout_s)
+        communicator = Communicator(process_group, transport, timeout_s, monitor=monitor)
         _shared[key] = communicator
     return communicator

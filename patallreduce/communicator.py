@@ -126,7 +126,7 @@ class Communicator:
     def _start(self) -> None:
         self._engine.start(self._timeout_s)
         if self._monitor is not None:
-            self._monitor.start(self._timeout_s)
+            self._monitor.start()
 
     def _prepare(
         self,
@@ -297,7 +297,7 @@ class Communicator:
         self._record(ticket, call)
         if stream is not None:
             stream.submitted(ticket)
-            stream.arrived([arrival_s], [(tensor.numel(), tensor.element_size())])
+            stream.arrived([arrival_s], [call])
         if async_op:
             return Work(self._engine, ticket, future, tensor)
         self._engine.wait(ticket)
@@ -336,6 +336,7 @@ class Communicator:
                 self.rank,
                 self.ranks,
                 lambda: self.link,
+                lambda: self.selector,
             )
         return call
 
@@ -456,9 +457,9 @@ def _close(
     engine: _core.Engine, monitor: _core.Monitor | None, completer: Completer, process: int
 ) -> None:
     if process == os.getpid():
+        engine.close(_CLOSE_TIMEOUT_S)  # what is pending may still need a plan
         if monitor is not None:
             monitor.close(_CLOSE_TIMEOUT_S)
-        engine.close(_CLOSE_TIMEOUT_S)
         completer.join()
 
 

@@ -79,8 +79,8 @@ void Engine::plan(std::shared_ptr<const Plan> plan) {
     stream.erase(stream.begin(), stream.lower_bound(plan->iteration - kept_plans));
     const std::int64_t iteration = plan->iteration;
     stream[iteration] = std::move(plan);
+    eventfd_write(wake_fd_, 1);  // -1 once closed
   }
-  eventfd_write(wake_fd_, 1);
   if (drivers_ == 0) unpark();
 }
 
@@ -93,8 +93,8 @@ void Engine::end_plans(const std::string& reason) {
       if (!plans.empty()) end.last.emplace_back(stream, plans.rbegin()->first);
     plans_end_ = std::move(end);
     plans_end_untold_ = true;
+    eventfd_write(wake_fd_, 1);
   }
-  eventfd_write(wake_fd_, 1);
   if (drivers_ == 0) unpark();
 }
 
