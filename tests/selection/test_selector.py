@@ -1,6 +1,7 @@
 """The choice for a bucket: what it must be where that is clear, and what never changes it."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -189,3 +190,20 @@ def test_a_selector_needs_ranks_and_a_link():
         _core.Selector(0, *LINK)
     with pytest.raises(pat.ScheduleError, match="bytes_per_s"):
         _core.Selector(2, 1e-6, 0.0, 1e9)
+
+
+def test_small_buckets_take_fewer_rounds_than_a_ring():
+    """Latencies count: log2 P of them rather than 2(P - 1)."""
+    selector = _core.Selector(16, *LINK)
+    assert selector.choose(64, 4, [0.0] * 16)[0] == "recursive_doubling"
+    large = selector.choose(ELEMENTS, 4, [0.0] * 16)[0]
+    assert large == "ring"
+
+
+def test_one_selector_serves_several_threads():
+    """The monitor's thread and the caller's may ask at once; answers stay those of one."""
+    selector = _core.Selector(6, *LINK)
+    patterns = [[TRANSFER_S * ((rank * k) % 5) for rank in range(6)] for k in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda pattern: choose(pattern, selector=selector), patterns * 3))
+    assert answers == [choose(pattern) for pattern in patterns] * 3
