@@ -19,11 +19,12 @@ import time
 
 import torch
 import torch.distributed as dist
+from patallreduce.hooks.layers import Layers
 from torch import nn
+from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.reduction import processor
-from patallreduce.hooks.layers import Layers
 
 ELEMENTS = 8  # of a parameter
 BUCKET_CAP_MB = 25  # DDP's default
@@ -108,7 +109,7 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     where = {"processor": processor(), "torch_version": torch.__version__}
     for parameters in options.parameters:
         print(json.dumps({**measure(parameters, options.turns), **where}), flush=True)

@@ -9,56 +9,25 @@ each run the stretch of iterations is drawn whose length is nearest to the media
 import argparse
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from records import FIRST_STEADY_ITERATION, Record, Run, read_run
 
-Activity = Literal["computation", "waiting", "communication"]
-
-# Blue, yellow and vermilion of Okabe and Ito's palette: told apart by colour-blind readers, and by
-# lightness alone in a grey print.
-COLOURS: dict[Activity, str] = {
-    "computation": "#0072B2",
-    "waiting": "#F0E442",
-    "communication": "#D55E00",
-}
-MEANINGS: dict[Activity, str] = {
-    "computation": "computing",
-    "waiting": "waiting for the last rank's gradients",
-    "communication": "communicating after they are there",
-}
-
-
-@dataclass(frozen=True)
-class Interval:
-    """What a rank did from when to when, in seconds of the records' clock."""
-
-    activity: Activity
-    start_s: float
-    end_s: float
+from patallreduce.activities import Interval, lanes
+from patallreduce.timeline import add_legend, draw_lanes
 
 
 def intervals(ranks: Sequence[Record]) -> list[list[Interval]]:
-    """Split one iteration of all ranks into what each did, by rank; empty intervals are left out.
-
-    A rank whose gradients are ready waits until the last rank's are: nobody can have the sum
-    before. (A good all-reduce uses that time to sum what is there.) The rest is communication.
-    """
-    last_arrival_s = max(record.arrival_s for record in ranks)
-    lanes = []
-    for record in ranks:
-        # Clamped: a rank may note the end of its all-reduce before the last rank's clock reading.
-        waited_s = min(last_arrival_s, record.finish_s)
-        lane = [
-            Interval("computation", record.start_s, record.arrival_s),
-            Interval("waiting", record.arrival_s, waited_s),
-            Interval("communication", waited_s, record.finish_s),
-            Interval("computation", record.finish_s, record.end_s),  # the optimizer
-        ]
-        lanes.append([interval for interval in lane if interval.end_s > interval.start_s])
-    return lanes
+    """Split one iteration of all ranks into what each did, by rank; empty ones are left out."""
+    in_all_reduce = lanes(
+        [record.start_s for record in ranks],
+        [record.arrival_s for record in ranks],
+        [record.finish_s for record in ranks],
+    )
+    for lane, record in zip(in_all_reduce, ranks, strict=True):
+        if record.end_s > record.finish_s:
+            lane.append(Interval("computation", record.finish_s, record.end_s))  # the optimizer
+    return in_all_reduce
 
 
 def typical_stretch(run: Run, iterations: int) -> Run:
@@ -96,25 +65,18 @@ def draw(
     """
     from matplotlib import ticker
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
     stretches = {name: typical_stretch(run, iterations) for name, run in runs.items()}
     longest_s = max(map(length_s, stretches.values()))
-    lanes = sum(len(run[0]) for run in runs.values())
-    figure = Figure(figsize=(11, 1.9 + 0.8 * len(runs) + 0.32 * lanes), layout="constrained")
+    ranks_drawn = sum(len(run[0]) for run in runs.values())
+    figure = Figure(figsize=(11, 1.9 + 0.8 * len(runs) + 0.32 * ranks_drawn), layout="constrained")
     figure.suptitle(title, fontsize=13, fontweight="bold")
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for panel, (name, stretch) in zip(panels, stretches.items(), strict=True):
         start_s = min(record.start_s for record in stretch[0])
         for ranks in stretch:
-            for rank, lane in enumerate(intervals(ranks)):
-                panel.broken_barh(
-                    [(i.start_s - start_s, i.end_s - i.start_s) for i in lane],
-                    (rank - 0.4, 0.8),
-                    facecolors=[COLOURS[i.activity] for i in lane],
-                )
-                # Where the lane's iteration begins.
-                panel.vlines(ranks[rank].start_s - start_s, rank - 0.4, rank + 0.4, color="black")
+            starts_s = [record.start_s for record in ranks]
+            draw_lanes(panel, intervals(ranks), starts_s, start_s)
         end_s = length_s(stretch)
         panel.axvline(end_s, color="black", linestyle="--", linewidth=1)
         panel.set_title(f"{name}: {iterations} training steps in {end_s:.3f} s", loc="left")
@@ -125,12 +87,7 @@ def draw(
         panel.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g} s"))
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1].set_xlabel("time (at each black mark a rank begins a training step)")
-    figure.legend(
-        handles=[Patch(color=COLOURS[a], label=MEANINGS[a]) for a in COLOURS],
-        loc="outside lower center",
-        ncols=len(COLOURS),
-        frameon=False,
-    )
+    add_legend(figure)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=150)
 

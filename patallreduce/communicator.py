@@ -21,6 +21,7 @@ from patallreduce.calls import OPS, Request, left_open, settle
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
+from patallreduce.selection import new_selector
 from patallreduce.streams import PLAIN, Stream
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.work import Completer, Work
@@ -148,6 +149,7 @@ class Communicator:
         self._link = link
         self._selector: _core.Selector | None = None
         self._monitor = None
+        self._monitor_can_choose = False
         self._plain: Stream | None = None
         self._models = 0
         if aside is not None:
@@ -183,22 +185,16 @@ class Communicator:
         """Latency and bandwidth between ranks. Collective the first time, unless it was given."""
         if self._link is None:
             self._link = Link(1e-6, 1e9) if self.ranks == 1 else self._measure_link()
+        if self._monitor is not None and not self._monitor_can_choose:
+            self._monitor_can_choose = True
+            self._monitor.set_selector(new_selector(self.ranks, self._link))
         return self._link
 
     @property
     def selector(self) -> _core.Selector:
-        """Prices the algorithms on this link; it also makes the plans, where there is a monitor."""
+        """Prices the algorithms on this link. Collective the first time, as `link`."""
         if self._selector is None:
-            link = self.link
-            self._selector = _core.Selector(
-                self.ranks,
-                link.latency_s,
-                link.bytes_per_s,
-                link.reduce_bytes_per_s,
-                link.transfers_s,
-            )
-            if self._monitor is not None:
-                self._monitor.set_selector(self._selector)
+            self._selector = new_selector(self.ranks, self.link)
         return self._selector
 
     def edge(self, fraction: float) -> None:

@@ -7,8 +7,9 @@ All times are seconds of one clock, the leader's `time.monotonic()`. The leader 
 elsewhere what a rank has not been told is NaN, and so is every measure that would need it: a
 measure is right or it is NaN, never a guess from the ranks that happen to be known.
 
-The measures are those of Proficz, J. Supercomput. 74 (2018), section 2: elapsed time of a rank is
-finish - arrival; *after* is the latest finish - the latest arrival.
+Elapsed time of a rank is finish - arrival, and its mean over the ranks is the average elapsed time
+(Faraj et al., as in Proficz, J. Supercomput. 74 (2018)); *after*, this project's own, is the latest
+finish - the latest arrival.
 """
 
 from __future__ import annotations
@@ -208,6 +209,8 @@ def load_iterations(path: str | Path) -> list[Iteration]:
             continue
         try:
             iterations.append(Iteration.from_dict(json.loads(line)))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}: expected JSON: {error}") from error
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from error
     return iterations

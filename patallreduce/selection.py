@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from patallreduce import _core
 from patallreduce.link import Link
 
 # A segment should still be in a core's cache when it is summed and sent on.
@@ -24,6 +25,18 @@ def choose_algorithm(arrivals_s: Sequence[float] | None, message_bytes: int, lin
     ordered = sorted(arrivals_s)
     late_s = ordered[-1] - ordered[len(ordered) // 2]
     return "slt" if late_s > link.transfer_s(message_bytes) else "ring"
+
+
+def new_selector(ranks: int, link: Link) -> _core.Selector:
+    """A selector that prices on this link; for one thread."""
+    return _core.Selector(
+        ranks,
+        link.latency_s,
+        link.bytes_per_s,
+        link.reduce_bytes_per_s,
+        link.transfers_s,
+        link.port_share,
+    )
 
 
 def choose_segments(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from patallreduce.iterations import Iteration
 
 # Late means: by more than this part of the median rank's computation.
-LATE_RATIO = 0.05
+LATE_RATIO = 0.02
 # So many more late iterations than a chance run of them make a phase.
 _PHASE_LEAST = 3
 # An iteration in which a rank was on time outweighs two in which it was late: a phase is one only
@@ -114,7 +114,7 @@ def straggler_report(
     Args:
         iterations: Of one model, in order, all of the same P ranks.
         threshold_s: A rank is late in an iteration if it is later than this. Default: `ratio`.
-        ratio: The same as a part of the median rank's computation. Default: 0.05.
+        ratio: The same as a part of the median rank's computation. Default: 0.02.
 
     Raises:
         ValueError: Iterations of different numbers of ranks, or of several models; both

@@ -1,10 +1,11 @@
 """Iterations as a Chrome trace, to be opened at ui.perfetto.dev or chrome://tracing.
 
     process "rank 1"
-      computation   |-- computation --------|        ^ predicted arrival
+      computation  |-- computation ---------|
+      prediction                         ^ predicted arrival
       all-reduce                            |. waiting .|== communication ==|
-      buckets             |-- bucket 0 ---------|
-                              |-- bucket 1 -------------------|
+      buckets              |-- bucket 0 ---------|
+                               |-- bucket 1 --------------------------------|
 
 An arrow leads from the computation of the last rank to each rank that waited for it. Times are
 whole microseconds since the earliest one: finer ones would not survive the clocks' offsets, and
@@ -26,15 +27,18 @@ from patallreduce.iterations import BucketRecord, Iteration
 
 Event = dict[str, Any]
 
-# Rows of a process. Not from 0: thread 0 is the idle thread to Perfetto.
-_COMPUTATION, _ALL_REDUCE, _BUCKETS = 1, 2, 3
+# Rows of a process. Instants have their own: arrows would hold on to them, not to what is around.
+_COMPUTATION, _PREDICTION, _ALL_REDUCE, _BUCKETS = range(4)
+# Perfetto finds the row to name by its thread number alone, so no two processes may share one; and
+# thread 0 is the idle thread to it.
+_ROWS_OF_A_RANK = 1000
 
 
 def write_trace(path: str | Path, iterations: Sequence[Iteration]) -> None:
     """Write iterations as a Chrome trace: a process per rank; unknown times are left out.
 
     Args:
-        path: Written as JSON; about 300 bytes per rank, iteration and event.
+        path: Written as JSON; about 1 KB per rank and iteration.
         iterations: In any order.
 
     Raises:
@@ -47,23 +51,23 @@ def write_trace(path: str | Path, iterations: Sequence[Iteration]) -> None:
         "traceEvents": trace_events(iterations, zero_s),
     }
     with Path(path).open("w", encoding="utf-8") as file:
-        json.dump(trace, file, allow_nan=False)
+        json.dump(trace, file, allow_nan=False, separators=(",", ":"))
 
 
 def trace_events(iterations: Sequence[Iteration], zero_s: float) -> list[Event]:
     """Return the events by time, names of processes and rows first; `zero_s` is time 0."""
     events: list[Event] = []
     rows: dict[int, _Rows] = {}
+    ranks = max((iteration.ranks for iteration in iterations), default=0)
     for number, iteration in enumerate(sorted(iterations, key=_first_s)):
         for event in _events_of(iteration, rows):
             event["ts"] = _microseconds(event["ts"], zero_s)
             if event["ph"] == "X":
                 event["dur"] = _microseconds(event["dur"], zero_s) - event["ts"]
             events.append(event)
-        events += _flows(iteration, zero_s, number)
+        events += _flows(iteration, zero_s, number * ranks)
     # Stable: what lies around others was put first, and has to come first at equal times.
     events.sort(key=lambda event: float(event["ts"]))
-    ranks = max((iteration.ranks for iteration in iterations), default=0)
     return [*_names(ranks, rows), *events]
 
 
@@ -119,17 +123,16 @@ def _about(bucket: BucketRecord) -> dict[str, Any]:
 def _complete(
     name: str, rank_row: tuple[int, int], start_s: float, end_s: float, args: dict[str, Any]
 ) -> Event:
-    rank, row = rank_row
-    event = {"name": name, "ph": "X", "ts": start_s, "dur": end_s, "pid": rank, "tid": row}
-    return event | {"cat": "patallreduce", "args": args}
+    event = {"name": name, "ph": "X", "ts": start_s, "dur": end_s}
+    return event | _where(*rank_row) | {"cat": "patallreduce", "args": args}
 
 
 def _instant(name: str, rank: int, at_s: float, args: dict[str, Any]) -> Event:
-    event = {"name": name, "ph": "i", "s": "t", "ts": at_s, "pid": rank, "tid": _COMPUTATION}
-    return event | {"cat": "patallreduce", "args": args}
+    event = {"name": name, "ph": "i", "s": "t", "ts": at_s}
+    return event | _where(rank, _PREDICTION) | {"cat": "patallreduce", "args": args}
 
 
-def _flows(iteration: Iteration, zero_s: float, number: int) -> Iterator[Event]:
+def _flows(iteration: Iteration, zero_s: float, first_id: int) -> Iterator[Event]:
     """Arrows from the last rank's computation to where each rank that waited goes on.
 
     A flow holds on to the event that encloses its end: it begins a microsecond before the last
@@ -153,24 +156,28 @@ def _flows(iteration: Iteration, zero_s: float, number: int) -> Iterator[Event]:
         ends = [("s", last_us - 1, last, _COMPUTATION), ("f", last_us, rank, _ALL_REDUCE)]
         for phase, at_us, of_rank, row in ends:
             flow = {"name": "last arrival", "cat": "patallreduce", "ph": phase, "ts": at_us}
-            flow |= {"id": number * iteration.ranks + rank, "pid": of_rank, "tid": row}
+            flow |= {"id": first_id + rank} | _where(of_rank, row)
             yield flow | ({"bp": "e"} if phase == "f" else {})
 
 
 def _names(ranks: int, rows: dict[int, _Rows]) -> Iterator[Event]:
     for rank in range(ranks):
-        yield _metadata("process_name", rank, 0, name=f"rank {rank}")
-        yield _metadata("process_sort_index", rank, 0, sort_index=rank)
-        names = {_COMPUTATION: "computation", _ALL_REDUCE: "all-reduce"}
+        yield _metadata("process_name", rank, _COMPUTATION, name=f"rank {rank}")
+        yield _metadata("process_sort_index", rank, _COMPUTATION, sort_index=rank)
+        names = {_COMPUTATION: "computation", _PREDICTION: "prediction", _ALL_REDUCE: "all-reduce"}
         for row in range(len(rows[rank].free_from_s) if rank in rows else 0):
-            names[_BUCKETS + row] = "buckets" if row == 0 else f"buckets ({row + 1})"
+            names[_BUCKETS + row] = "buckets"
         for row, name in names.items():
             yield _metadata("thread_name", rank, row, name=name)
             yield _metadata("thread_sort_index", rank, row, sort_index=row)
 
 
 def _metadata(what: str, rank: int, row: int, **args: Any) -> Event:
-    return {"name": what, "ph": "M", "ts": 0, "pid": rank, "tid": row, "args": args}
+    return {"name": what, "ph": "M", "ts": 0, "args": args} | _where(rank, row)
+
+
+def _where(rank: int, row: int) -> Event:
+    return {"pid": rank, "tid": _ROWS_OF_A_RANK * (rank + 1) + row}
 
 
 def _times_s(iteration: Iteration) -> Iterator[float]:

@@ -14,6 +14,5 @@ void bind_transport(py::module_& m);
 void bind_executor(py::module_& m);
 void bind_monitor(py::module_& m);
 void bind_prediction(py::module_& m);
-void bind_simulation(py::module_& m);
 
 }  // namespace patallreduce

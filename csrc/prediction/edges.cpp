@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "prediction/times.h"
+
 namespace patallreduce {
 
 namespace {
@@ -75,6 +77,6 @@ double proportional(const Edge& edge, double usual_offset_s, double usual_rest_s
   return edge.offset_s + pace * usual_rest_s;
 }
 
-double linear(const Edge& edge) { return edge.offset_s / edge.fraction; }
+double linear(const Edge& edge) { return std::min(edge.offset_s / edge.fraction, longest_s); }
 
 }  // namespace patallreduce

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "prediction/times.h"
+
 namespace patallreduce {
 
 namespace {
@@ -28,7 +30,16 @@ void Job::begin(JobMember* member) {
   if (member->round == round_) close();
 }
 
-void Job::report(int depth, const Components& said_s, double arrival_s) {
+void Job::report(JobMember* member, int depth, const Components& said_s, Component followed,
+                 double arrival_s) {
+  // What was said for want of better, untried, tells nothing of later errors.
+  if (error_s(depth, followed) >= 0) {
+    const double error = said_s[followed] - arrival_s;
+    member->error[depth] = error;
+    member->said |= 1u << depth;
+    ++followed_[depth].count;
+    followed_[depth].sum += error;
+  }
   for (std::size_t c = 0; c < component_count; ++c) {
     if (std::isnan(said_s.value[c])) continue;
     const double error = said_s.value[c] - arrival_s;
@@ -60,6 +71,8 @@ void Job::settle(JobMember* member, double usual_arrival_s, const Edges& edges) 
 void Job::close() {
   ++round_;
   reported_ = 0;
+  closed_ = followed_;
+  followed_ = {};
   for (int depth = 0; depth < depths; ++depth) {
     for (Errors& errors : errors_[depth]) {
       if (errors.count == 0) continue;
@@ -98,6 +111,15 @@ double Job::error_s(int depth, Component component) const {
   return recent < 0 ? recent : std::sqrt(recent);
 }
 
+double Job::square(const JobMember& member, int depth) const {
+  if (member.round + 1 != round_ || !(member.said & (1u << depth))) return -1;
+  const double ranks = closed_[depth].count;
+  // Alone there is nothing to share; and a mean of few follows each of them.
+  if (ranks <= 1) return member.error[depth] * member.error[depth];
+  const double own = member.error[depth] - closed_[depth].sum / ranks;
+  return own * own * ranks / (ranks - 1);
+}
+
 bool Job::sample(const History& usual_arrival_s, const Edges& edges, const Edge* edge,
                  SharedFit::Sample* sample) const {
   if (usual_arrival_s.count() == 0) return false;
@@ -112,7 +134,8 @@ bool Job::sample(const History& usual_arrival_s, const Edges& edges, const Edge*
 
 double Job::shared_s(int depth, const SharedFit::Sample& sample) const {
   if (!fits_[depth].known()) return std::numeric_limits<double>::quiet_NaN();
-  return frozen_[0] + fits_[depth].at(sample);
+  const double shared_s = frozen_[0] + fits_[depth].at(sample);
+  return std::abs(shared_s) <= longest_s ? shared_s : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace patallreduce

@@ -41,8 +41,10 @@ struct JobMember {
     double value = 0;
     bool counted = false;
   };
-  std::array<Value, depths> usual;  // [0] arrival, [slot + 1] edge
-  std::uint64_t round = ~0ull;      // reported last
+  std::array<Value, depths> usual;     // [0] arrival, [slot + 1] edge
+  std::uint64_t round = ~0ull;         // reported last
+  std::array<double, depths> error{};  // of what was said in that round
+  std::uint32_t said = 0;              // bit per depth: there is an error
 };
 
 class Job {
@@ -51,8 +53,10 @@ class Job {
 
   // A rank that has reported begins anew: whoever did not report in this iteration will not.
   void begin(JobMember* member);
-  // What each component said at `depth` and what came, before the rank learns from it.
-  void report(int depth, const Components& said_s, double arrival_s);
+  // What each component said at `depth` and what came, before the rank learns from it. `followed`
+  // was the best.
+  void report(JobMember* member, int depth, const Components& said_s, Component followed,
+              double arrival_s);
   void fit(int depth, const SharedFit::Sample& sample, double arrival_s);
   // The rank's new usual arrival and edges; ends its report.
   void settle(JobMember* member, double usual_arrival_s, const Edges& edges);
@@ -60,6 +64,9 @@ class Job {
   // Of the components that say something.
   Component best(int depth, const Components& said_s) const;
   double error_s(int depth, Component component) const;  // < 0: not known
+  // Square of the member's error at `depth` in its last round, what all ranks share taken out.
+  // < 0: it said nothing, or the round is not over or long ago.
+  double square(const JobMember& member, int depth) const;
   // Deviations from the job's means; false: not known at this depth.
   bool sample(const History& usual_arrival_s, const Edges& edges, const Edge* edge,
               SharedFit::Sample* sample) const;
@@ -78,6 +85,8 @@ class Job {
   int reported_ = 0;
   std::uint64_t round_ = 0;
   std::array<std::array<Errors, component_count>, depths> errors_;
+  std::array<Errors, depths> followed_;  // of what predict() says; `recent` is not used
+  std::array<Errors, depths> closed_;    // the same, of the round before
   std::array<SharedFit, depths> fits_;
   std::array<Mean, depths> means_;
   std::array<double, depths> frozen_{};  // means_ as the iteration began

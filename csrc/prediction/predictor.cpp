@@ -23,6 +23,7 @@ Predictor::Predictor(std::shared_ptr<Job> job) : job_(std::move(job)) { squares_
 void Predictor::start(double at_s) {
   if (!is_time(at_s)) return;
   job_->begin(&member_);
+  take_errors();
   if (ended_ && is_duration(at_s - ended_s_)) {
     const double pause_s = at_s - ended_s_;
     pause_s_ = paused_ ? pause_s_ + newest_share * (pause_s - pause_s_) : pause_s;
@@ -85,8 +86,17 @@ void Predictor::finish(const std::vector<double>& arrivals_s) {
   arrived_s_.assign(arrivals_s.size(), nan_s);
 }
 
+void Predictor::take_errors() {
+  for (int depth = 0; depth < depths; ++depth) {
+    const double square = job_->square(member_, depth);
+    if (square < 0) continue;
+    double& recent = squares_[depth];
+    recent = recent < 0 ? square : recent + newest_share * (square - recent);
+  }
+  member_.said = 0;
+}
+
 void Predictor::learn(const std::vector<double>& arrivals_s, double last_s) {
-  job_->begin(&member_);
   grade(nullptr, last_s);
   for (int slot = 0; slot < Edges::slots; ++slot) {
     if (const Edge* edge = edges_.at(slot)) grade(edge, last_s);
@@ -104,13 +114,7 @@ void Predictor::learn(const std::vector<double>& arrivals_s, double last_s) {
 void Predictor::grade(const Edge* edge, double last_s) {
   const int depth = edge ? edge->slot + 1 : 0;
   const Components said_s = offsets_s(edge);
-  const Component best = job_->best(depth, said_s);
-  if (!std::isnan(said_s[best])) {
-    const double square = std::pow(said_s[best] - last_s, 2);
-    double& recent = squares_[depth];
-    recent = recent < 0 ? square : recent + newest_share * (square - recent);
-  }
-  job_->report(depth, said_s, last_s);
+  job_->report(&member_, depth, said_s, job_->best(depth, said_s), last_s);
   SharedFit::Sample sample;
   if (job_->sample(last_, edges_, edge, &sample)) job_->fit(depth, sample, last_s);
 }
@@ -199,6 +203,8 @@ Prediction Predictor::predict(std::size_t bucket, double now_s) const {
     error_s = std::sqrt(squares_[depth]);
   } else if (job_->error_s(depth, best) >= 0) {
     error_s = job_->error_s(depth, best);
+  } else if (last_.count() > 1) {
+    error_s = last_.deviation();
   }
   return {bounded_s(said_s[best], shift_s(bucket), start_s, now_s), error_s, true};
 }

@@ -26,7 +26,9 @@ namespace patallreduce {
 
 struct Prediction {
   double arrival_s = 0;
-  double error_s = 0;  // standard deviation expected of it, from how wrong it was before
+  // Standard deviation expected of it, from how wrong it was before. Among several ranks: against
+  // the others' arrivals; what moves all alike changes no order and costs no schedule anything.
+  double error_s = 0;
   bool known = false;  // false: nothing has been seen to predict from
 };
 
@@ -61,6 +63,7 @@ class Predictor {
   double bounded_s(double offset_s, double shift_s, double start_s, double now_s) const;
   bool usable(const std::vector<double>& arrivals_s, double* last_s) const;
   void learn(const std::vector<double>& arrivals_s, double last_s);
+  void take_errors();
   void grade(const Edge* edge, double last_s);
 
   std::shared_ptr<Job> job_;

@@ -10,6 +10,7 @@ namespace patallreduce {
 inline bool is_time(double at_s) { return std::abs(at_s) <= 1e12; }  // false for NaN
 
 // An iteration of more than twelve days is a clock that jumped.
-inline bool is_duration(double seconds_s) { return seconds_s >= 0 && seconds_s <= 1e6; }
+constexpr double longest_s = 1e6;
+inline bool is_duration(double seconds_s) { return seconds_s >= 0 && seconds_s <= longest_s; }
 
 }  // namespace patallreduce
