@@ -4,6 +4,7 @@ from fractions import Fraction
 import pytest
 
 import patallreduce as pat
+from patallreduce.selection import choose_segments
 
 
 def sent_segments(schedule, rank):
@@ -69,3 +70,11 @@ def test_every_part_is_summed_by_its_tree(unordered):
     orders = pat.schedule("rabenseifner", 6, 4).sum_orders()
     tree = unordered((((0, 2), (1, 3)), (4, 5)))
     assert {unordered(order) for row in orders for order in row} == {tree}
+
+
+@pytest.mark.parametrize(("ranks", "largest"), [(2, 2), (3, 2), (6, 4), (8, 8), (48, 32)])
+def test_chosen_segments_are_parts_of_the_largest_block(ranks, largest):
+    for link in (pat.Link(20e-6, 1e9), pat.Link(50e-6, 25e6)):
+        assert choose_segments("rabenseifner", ranks, 4 << 20, 1 << 20, link) == largest
+    assert choose_segments("rabenseifner", ranks, 1 << 28, 1 << 26, link) % largest == 0
+    assert choose_segments("rabenseifner", ranks, 4, 1, link) == 1

@@ -5,6 +5,7 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
+from patallreduce.selection import choose_segments
 from tests.processes import on_threads
 
 
@@ -69,3 +70,12 @@ def test_operand_order_changes_no_bit(dtype, op):
 
 def test_one_of_a_thousand_ranks_costs_log_ranks_steps():
     assert len(_core.generate_steps("recursive_doubling", 100, 1000, 1)) == 2 * 9 + 2
+
+
+def test_messages_that_fit_the_cache_are_not_cut():
+    link = pat.Link(20e-6, 1e9)
+    chosen = [
+        choose_segments("recursive_doubling", 8, message_bytes, message_bytes // 4, link)
+        for message_bytes in (4, 1024, 512 * 1024, 8 << 20)
+    ]
+    assert chosen == [1, 1, 1, 16]
