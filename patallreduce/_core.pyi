@@ -1,8 +1,7 @@
 """Types of the native core, one section per file of csrc/bindings."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
-from typing import ClassVar, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 # Errors (csrc/errors.h)
 
