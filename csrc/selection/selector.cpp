@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t most_known = 512;
 // Others have to beat the safe candidate by so much of the scale: models are no better than that.
-constexpr double margin_scales = 0.01;
+constexpr double margin_scales = 0.005;
 
 }  // namespace
 
