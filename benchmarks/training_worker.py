@@ -80,9 +80,12 @@ class Job:
         ranks = dist.get_world_size()
         if hook == "reversed":  # the late rank is taken for the first
             arrivals_s = [0.0 if r == late_rank("fixed", 0, ranks) else 1.0 for r in range(ranks)]
-            self.handle = pat.register(self.ddp, algorithm="slt", arrivals_s=arrivals_s)
+            self.handle = pat.register(
+                self.ddp, algorithm="slt", arrivals_s=arrivals_s, monitor=False
+            )
         elif hook != "gloo":
-            self.handle = pat.register(self.ddp, algorithm=hook)
+            # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
+            self.handle = pat.register(self.ddp, algorithm=hook, monitor=hook == "auto")
         self.optimizer = SGD(self.ddp.parameters(), lr=0.01, momentum=0.9)
         self._arrival_s = 0.0
         register_multi_grad_hook(tuple(self.ddp.parameters()), self._note_arrival)
@@ -160,16 +163,16 @@ def run_case(
 
             blocks[job.hook].append(run_block(job, longer_s, plan["iterations"]))
             if job.handle is not None:
-                for schedule in (stat["schedule"] for stat in job.handle.stats()[-20:]):
+                for schedule in (
+                    stat["schedule"] for stat in job.handle.communicator.stats()[-20:]
+                ):
                     name = schedule.split()[0] if schedule else "pending"
                     planned[f"{job.hook}: {name}"] = planned.get(f"{job.hook}: {name}", 0) + 1
     transfer_s = statistics.median(transfers_s) if transfers_s else 0.0
     records = []
     for job in jobs:
         found = figures(blocks[job.hook], late, plan["settled"])
-        bound_s = max(
-            found["late_computation_s"], found["others_computation_s"] + 2 * transfer_s
-        )
+        bound_s = max(found["late_computation_s"], found["others_computation_s"] + 2 * transfer_s)
         records.append(
             {
                 "hook": job.hook,

@@ -205,8 +205,26 @@ class Handle:
         return self.state.communicator
 
     def stats(self) -> list[dict[str, Any]]:
-        """The last collectives of this rank, as `Communicator.stats`."""
-        return self.communicator.stats()
+        """The last iterations of this model as plain data, oldest first.
+
+        Each a dict: what `Iteration.to_dict` gives (per bucket: algorithm, segments, planned, and
+        per rank predicted_s, arrival_s, finish_s), and over all buckets arrival_s, predicted_s and
+        elapsed_s per rank, last_rank, average_elapsed_s, after_s (the latest finish - the latest
+        arrival). Rank 0 knows all ranks; elsewhere the others' times are NaN, and so is what needs
+        them. Empty without a monitor; `communicator.stats()` has the single collectives.
+        """
+        return [
+            {
+                **iteration.to_dict(),
+                "arrival_s": iteration.arrival_s,
+                "predicted_s": iteration.predicted_s,
+                "elapsed_s": iteration.elapsed_s,
+                "last_rank": iteration.last_rank,
+                "average_elapsed_s": iteration.average_elapsed_s,
+                "after_s": iteration.after_s,
+            }
+            for iteration in self.iterations()
+        ]
 
     def iterations(self) -> list[Iteration]:
         """The last iterations of this model, oldest first: when who arrived, and was expected to.

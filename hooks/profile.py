@@ -23,4 +23,4 @@ def in_profile(
         with record_function(f"patallreduce::{ticket.algorithm} bucket={bucket}"):
             return done.value()
 
-    return span._call_end_callbacks_on_future(future.then(mark))  # type: ignore[no-any-return]
+    return span._call_end_callbacks_on_future(future.then(mark))

@@ -28,9 +28,7 @@ class Request(NamedTuple):
     label: int
 
 
-def left_open(
-    algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None
-) -> bool:
+def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None) -> bool:
     """Whether the schedule is left to prediction: nothing of it was asked for."""
     return (
         algorithm == "auto"
