@@ -22,8 +22,9 @@ from patallreduce import _core
 from patallreduce.calls import left_open
 from patallreduce.communicator import Communicator
 from patallreduce.hooks.layers import Layers
-from patallreduce.hooks.profile import in_profile
+from patallreduce.hooks.profile import submit_in_profile
 from patallreduce.iterations import Iteration
+from patallreduce.link import Link
 from patallreduce.stragglers import Report, straggler_report
 
 _log = logging.getLogger("patallreduce")
@@ -49,6 +50,7 @@ class State:
         transport: "auto" or "ucx".
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
+        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
 
     It pickles without its communicator, and makes one on the default group when it is loaded, with
     a warning, as torch's PowerSGDState does.
@@ -61,6 +63,7 @@ class State:
         "arrivals_s",
         "communicator",
         "layers",
+        "link",
         "monitor",
         "process_group",
         "segments",
@@ -79,6 +82,7 @@ class State:
         transport: str = "auto",
         timeout_s: float | None = None,
         monitor: bool | None = None,
+        link: Link | None = None,
     ) -> None:
         self.process_group = process_group
         self.algorithm = algorithm
@@ -87,7 +91,8 @@ class State:
         self.transport = transport
         self.timeout_s = timeout_s
         self.monitor = monitor
-        self.communicator = _communicator(process_group, transport, timeout_s, monitor)
+        self.link = link
+        self.communicator = _communicator(process_group, transport, timeout_s, monitor, link)
         self.stream = self.communicator.new_stream()
         self.layers: Layers | None = None
         self._handed: list[tuple[float, _core.Call]] = []  # buckets of this iteration
@@ -122,8 +127,7 @@ class State:
         call = self.call_for(tensor, index)
         stream = self.stream
         if stream is None:
-            ticket, future = self.communicator.submit(tensor, call)
-            return in_profile(future, ticket, index)
+            return submit_in_profile(self.communicator, tensor, call, index)[1]
         now_s = time.monotonic()
         arrivals_s = None
         if self.layers is not None:
@@ -135,9 +139,8 @@ class State:
             self.algorithm, self.segments, self.arrivals_s
         ) and self.communicator.worth_planning(tensor.nbytes):
             call = stream.plan(call, now_s)
-        ticket, future = self.communicator.submit(tensor, call)
+        ticket, future = submit_in_profile(self.communicator, tensor, call, index)
         stream.submitted(ticket)
-        future = in_profile(future, ticket, index)
         if is_last:
             called_s, calls = zip(*self._handed, strict=True)
             stream.arrived(arrivals_s if arrivals_s is not None else called_s, calls)
@@ -157,7 +160,8 @@ class State:
         return {
             name: getattr(self, name)
             for name in (
-                *("algorithm", "arrivals_s", "segments", "transport", "timeout_s", "monitor"),
+                *("algorithm", "arrivals_s", "segments", "transport"),
+                *("timeout_s", "monitor", "link"),
             )
         }
 
@@ -257,6 +261,7 @@ def register(
     reproducible: bool | None = None,
     timeout_s: float | None = None,
     monitor: bool | None = None,
+    link: Link | None = None,
 ) -> Handle:
     """Let patallreduce average the gradients of `ddp_model`.
 
@@ -272,6 +277,7 @@ def register(
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
             PATALLREDUCE_MONITOR, or True.
+        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
 
     Raises:
         TypeError: not a DistributedDataParallel; parameters that are sparse, complex or on CUDA.
@@ -300,6 +306,7 @@ def register(
         transport=transport,
         timeout_s=timeout_s,
         monitor=monitor,
+        link=link,
     )
     try:
         ddp_model.register_comm_hook(state, allreduce_hook)
@@ -316,10 +323,11 @@ def _communicator(
     transport: str,
     timeout_s: float | None,
     monitor: bool | None,
+    link: Link | None,
 ) -> Communicator:
-    key = (process_group or dist.group.WORLD, transport, timeout_s, monitor)
+    key = (process_group or dist.group.WORLD, transport, timeout_s, monitor, link)
     communicator = _shared.get(key)
     if communicator is None or not communicator.usable:
-        communicator = Communicator(process_group, transport, timeout_s, monitor=monitor)
+        communicator = Communicator(process_group, transport, timeout_s, link=link, monitor=monitor)
         _shared[key] = communicator
     return communicator

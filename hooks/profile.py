@@ -4,23 +4,21 @@ import torch
 from torch.autograd.profiler import record_function
 
 from patallreduce import _core
+from patallreduce.communicator import Communicator
 
 
-def in_profile(
-    future: torch.futures.Future[torch.Tensor], ticket: _core.Ticket, bucket: int
-) -> torch.futures.Future[torch.Tensor]:
-    """Give a bucket its range, if a profiler runs.
+def submit_in_profile(
+    communicator: Communicator, tensor: torch.Tensor, call: _core.Call, bucket: int
+) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
+    """As `Communicator.submit`, with a range if a profiler runs.
 
-    Named "patallreduce bucket=3", since a planned bucket's algorithm may not be known yet; at its
-    end, on the completing thread, stands a mark "patallreduce::slt bucket=3".
+    Its name is "patallreduce::slt bucket=3"; "patallreduce::planned bucket=3" on the ranks that
+    come before the plan does.
     """
     if not torch.autograd.profiler._is_profiler_enabled:
-        return future
-    span = record_function(f"patallreduce bucket={bucket}")
+        return communicator.submit(tensor, call)
+    algorithm = communicator.algorithm_now(call) or "planned"
+    span = record_function(f"patallreduce::{algorithm} bucket={bucket}")
     span.__enter__()
-
-    def mark(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
-        with record_function(f"patallreduce::{ticket.algorithm} bucket={bucket}"):
-            return done.value()
-
-    return span._call_end_callbacks_on_future(future.then(mark))
+    ticket, future = communicator.submit(tensor, call)
+    return ticket, span._call_end_callbacks_on_future(future)

@@ -348,6 +348,10 @@ class Communicator:
         self._record(ticket, call)
         return ticket, future
 
+    def algorithm_now(self, call: _core.Call) -> str:
+        """What would run if a call of `call_for` came now; empty: its plan is not here yet."""
+        return self._engine.algorithm_now(call)
+
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
 
