@@ -5,8 +5,8 @@
 
 Trains the CIFAR network of PAP18 (section 6), its gradients padded to a given size, on an emulated
 network, without any hint. Patterns of the late rank: `fixed`, `moving` (another one every 20
-iterations) and `random` (drawn anew each iteration; it computes longer from the start, so its
-progress shows it). The two take turns in blocks (A B A B) in the same processes.
+iterations) and `random` (drawn anew each iteration). A late rank computes longer in all layers, so
+its progress shows it. The two take turns in blocks (A B A B) in the same processes.
 
 Iteration time is the time from one last arrival to the next. The bound it is compared with is
 max(the late rank's own computation, the others' computation + 2 M*beta), both as measured in the

@@ -34,29 +34,52 @@ POINT_TO_POINT_PORT = 1  # added to MASTER_PORT
 SEED = 1
 
 
+class Asleep(torch.autograd.Function):
+    """Passes its input on; takes longer, asleep: so long in forward, twice as long in backward.
+
+    Ranks share cores here; a spinning one would delay the others.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, forward_s: float) -> Tensor:
+        """Sleep and pass on."""
+        ctx.forward_s = forward_s
+        time.sleep(forward_s)
+        return images.view_as(images)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        """Sleep twice as long, as backward passes compute twice as much."""
+        time.sleep(2 * ctx.forward_s)
+        return gradient, None
+
+
 class Padded(nn.Module):
     """The CIFAR network and a parameter that only adds gradient bytes.
 
-    Computes longer on request, asleep: half of it before the layers, half in their middle, where a
-    slow rank's time would go too. Ranks share cores here; a spinning one would delay the others.
+    On request it computes longer, all the way through, as a slower machine would.
     """
 
     def __init__(self, gradient_bytes: int) -> None:
         super().__init__()
         layers = list(build_network())
-        middle = len(layers) // 2
-        self.first, self.second = nn.Sequential(*layers[:middle]), nn.Sequential(*layers[middle:])
-        missing = gradient_bytes // 4 - sum(p.numel() for p in self.parameters())
-        self.padding = nn.Parameter(torch.zeros(max(missing, 0)))
+        missing = gradient_bytes // 4 - sum(
+            p.numel() for layer in layers for p in layer.parameters()
+        )
+        # First, so that its gradient comes last: no bucket is ready before the computation ends.
+        self.padding = nn.Parameter(torch.zeros(max(missing, 1)))
+        self.layers = nn.ModuleList(layers)
+        self.weighted = sum(any(True for _ in layer.parameters()) for layer in layers)
         self.longer_s = 0.0
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the classes' scores."""
-        time.sleep(self.longer_s / 2)
-        half: Tensor = self.first(images)
-        time.sleep(self.longer_s / 2)
-        scores: Tensor = self.second(half)
-        return scores + self.padding[:1].sum() * 0
+        values = images + self.padding[:1].sum() * 0
+        for layer in self.layers:
+            if any(True for _ in layer.parameters()):
+                values = Asleep.apply(values, self.longer_s / 3 / self.weighted)
+            values = layer(values)
+        return values
 
 
 def late_rank(pattern: str, iteration: int, ranks: int) -> int:
