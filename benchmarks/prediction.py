@@ -87,7 +87,7 @@ def print_tables(records: list[Record]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=110, highlight=False)
+    console = Console(width=125, highlight=False)
     for name in dict.fromkeys(record["trace"] for record in records):
         mine = [record for record in records if record["trace"] == name]
         table = Table()
@@ -110,7 +110,7 @@ def print_tables(records: list[Record]) -> None:
 def _cell(record: Record) -> str:
     named = f"{100 * record['named'] / record['iterations']:.0f} %"
     if "order_error_s" not in record:
-        return f"{named}     -     -"
+        return f"{named}            "
     error_ms, order_ms = record["mean_absolute_error_s"] * 1e3, record["order_error_s"] * 1e3
     return f"{named} {_figure(error_ms)} {_figure(order_ms)}"
 
