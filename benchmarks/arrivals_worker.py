@@ -158,6 +158,7 @@ def records(
             }
             if isinstance(rival, Patallreduce) and rival.name == "auto":
                 record["warm_up"] = plan["warm_up"]
+                record["link"] = rival.link
                 record["plans"] = rival.plans([min(sample.arrivals_s) for sample in mine])
             yield {
                 **record,
