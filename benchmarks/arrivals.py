@@ -6,7 +6,7 @@
 
 One iteration, for every algorithm in turn (A B A B) with the same random data and delays:
 
-    barrier, barrier | sleep half | edge(0.5) | sleep half | all-reduce | check, gather
+    barrier, barrier, edge(0) | sleep half | edge(0.5) | sleep half | all-reduce | check, gather
 
 where half = (largest delay + computation + own delay) / 2. `one-late` delays rank 1 by the largest
 delay, `rand-late` every rank by a share of it drawn uniformly. As in the paper the computation

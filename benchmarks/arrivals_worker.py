@@ -80,6 +80,7 @@ def iterate(
     half_s = case.half_s(delays_s[bench.rank])
     dist.barrier(group=bench.control)
     dist.barrier(group=bench.control)
+    rival.edge(0.0)
     time.sleep(half_s)
     rival.edge(0.5)
     time.sleep(half_s)
@@ -157,6 +158,7 @@ def records(
             }
             if isinstance(rival, Patallreduce) and rival.name == "auto":
                 record["warm_up"] = plan["warm_up"]
+                record["link"] = rival.link
                 record["plans"] = rival.plans([min(sample.arrivals_s) for sample in mine])
             yield {
                 **record,

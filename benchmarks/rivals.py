@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -91,6 +92,11 @@ class Patallreduce:
         """See `Rival`; auto alone predicts."""
         if self.name == "auto":
             self._communicator.edge(fraction)
+
+    @property
+    def link(self) -> dict[str, Any]:
+        """What plans are priced with: as the communicator measured it."""
+        return asdict(self._communicator.link)
 
     def plans(self, from_s: Sequence[float]) -> list[dict[str, Any]]:
         """What was predicted and planned for the last iterations, on rank 0; empty elsewhere.

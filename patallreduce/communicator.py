@@ -205,18 +205,24 @@ class Communicator:
         only. DDP's layers report by themselves once a model is registered.
 
         Args:
-            fraction: Part of the computation that is done, 0 < fraction < 1.
+            fraction: Part of the computation that is done, 0 <= fraction < 1. 0 says that it begins
+                now; else it is taken to have begun when the last result came, which is wrong where
+                a loop then waits, or does what says nothing about its computation.
 
         Source: PAP18, section 5 (the monitor's edge).
 
         Raises:
-            ValueError: not within (0, 1).
+            ValueError: not within [0, 1).
             TransportError: the communicator is closed or failed.
         """
-        if not 0 < fraction < 1:
-            raise ValueError(f"fraction: expected a number within (0, 1), got {fraction}")
+        if not 0 <= fraction < 1:
+            raise ValueError(f"fraction: expected a number within [0, 1), got {fraction}")
         self.check_usable()
-        if self._plain is not None:
+        if self._plain is None:
+            return
+        if fraction == 0:
+            self._plain.start(time.monotonic())
+        else:
             self._plain.edge(fraction, time.monotonic())
 
     def new_stream(self) -> Stream | None:

@@ -9,9 +9,10 @@ namespace patallreduce {
 
 namespace {
 
-constexpr double quanta_per_scale = 8;
+constexpr double quanta_per_scale = 16;
 constexpr double longest_gap_scales = 4;
-constexpr int most_error_level = 10;
+constexpr double errors_per_scale = 32;  // smaller ones cannot matter
+constexpr int most_error_level = 12;
 
 void check_values(const char* name, const std::vector<double>& values, int ranks, double least) {
   PATR_CHECK(values.size() == std::size_t(ranks), ScheduleError, "forecast: expected ", ranks,
@@ -23,15 +24,15 @@ void check_values(const char* name, const std::vector<double>& values, int ranks
   }
 }
 
-// Errors count in powers of two from an eighth of the scale on; smaller ones cannot matter.
+// Errors count in powers of two.
 int error_level(double error_s, double scale_s) {
-  const double eighths = error_s / scale_s * 8;
-  if (eighths < 1) return 0;
-  return std::min(1 + std::ilogb(eighths), most_error_level);
+  const double parts = error_s / scale_s * errors_per_scale;
+  if (parts < 1) return 0;
+  return std::min(1 + std::ilogb(parts), most_error_level);
 }
 
 double error_s(int level, double scale_s) {
-  return level == 0 ? 0 : std::ldexp(scale_s / 8 * std::sqrt(2.0), level - 1);
+  return level == 0 ? 0 : std::ldexp(scale_s / errors_per_scale * std::sqrt(2.0), level - 1);
 }
 
 double quantum_s(int level, double scale_s) {
