@@ -119,6 +119,7 @@ void bind_executor(py::module_& m) {
       .def("wait", &wait, "ticket"_a, "Drives the transport from this thread until done.")
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
+      .def("drain", &Engine::drain, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("check",
            [](const Engine& engine) {

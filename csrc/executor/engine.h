@@ -72,6 +72,8 @@ class Engine {
 
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
+  // Until nothing called here is pending, or `timeout_s` has passed. Plans are still taken.
+  void drain(double timeout_s);
   // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
   void close(double timeout_s);
 
@@ -100,6 +102,12 @@ class Engine {
     bool queued;
   };
 
+  struct StreamPlans {
+    std::map<std::int64_t, std::shared_ptr<const Plan>> kept;  // by iteration
+    std::int64_t newest = -1;
+    std::int64_t resolved = -1;  // iteration of the last planned call that arrived here
+  };
+
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake);
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
@@ -111,6 +119,9 @@ class Engine {
 
   bool take_submissions();
   bool resolve(Submission& submission);
+  bool sending();
+  std::uint64_t called_or_waiting() const { return called_ + (unplanned_ ? 1 : 0); }
+  void wake_up();
   bool tell_plans_end();
   void arrive(Submission& submission);
   void prepare(std::uint64_t seq, Pending& pending);
@@ -169,7 +180,7 @@ class Engine {
   std::deque<Submission> inbox_;
   std::uint64_t next_seq_ = 0;
   std::shared_ptr<const Failure> failure_;
-  std::map<std::int64_t, std::map<std::int64_t, std::shared_ptr<const Plan>>> plans_;  // by stream
+  std::map<std::int64_t, StreamPlans> plans_;  // by stream
   std::optional<PlansEnd> plans_end_;
   std::atomic<bool> plans_end_untold_{false};
 
