@@ -22,7 +22,7 @@ from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
-from patallreduce.streams import PLAIN, Stream
+from patallreduce.streams import PLAIN, Stream, Warner
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.work import Completer, Work
 
@@ -179,7 +179,8 @@ class Communicator:
             self._monitor = _core.Monitor(
                 aside, self._engine, clock_skew_s or environment.get_float("CLOCK_SKEW_S") or 0.0
             )
-            self._plain = Stream(self._monitor, self._engine, PLAIN)
+            self._warner = Warner(self._monitor, self._engine)
+            self._plain = Stream(self._monitor, self._warner, PLAIN)
         self._process = os.getpid()
         self._calls: dict[tuple[Any, ...], _core.Call] = {}
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
@@ -247,7 +248,7 @@ class Communicator:
         if self._monitor is None:
             return None
         self._models += 1
-        return Stream(self._monitor, self._engine, PLAIN + self._models)
+        return Stream(self._monitor, self._warner, PLAIN + self._models)
 
     def worth_planning(self, message_bytes: int) -> bool:
         """Whether a plan may pay for a message of that size: the same on every rank."""
