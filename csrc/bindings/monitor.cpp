@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bindings/bindings.h"
+#include "bindings/owned.h"
 #include "clock.h"
 #include "executor/engine.h"
 
@@ -20,7 +21,7 @@ std::shared_ptr<Monitor> make_monitor(std::shared_ptr<Transport> transport,
   options.clock_skew_s = clock_skew_s;
   options.planned = [engine](std::shared_ptr<const Plan> plan) { engine->plan(std::move(plan)); };
   options.ended = [engine](const std::string& why) { engine->end_plans(why); };
-  return std::make_shared<Monitor>(std::move(transport), std::move(options));
+  return make_owned<Monitor>(std::move(transport), std::move(options));
 }
 
 py::dict as_dict(const BucketRecord& bucket, int index) {

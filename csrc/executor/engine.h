@@ -194,7 +194,6 @@ class Engine {
   std::condition_variable parking_changed_;
 
   int wake_fd_;
-  const int process_;  // that made it: a forked child only forgets it
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -29,17 +29,9 @@ Monitor::Monitor(std::shared_ptr<Transport> transport, MonitorOptions options)
       transport_(std::move(transport)),
       leader_(ranks_),
       records_(ranks_),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      process_(getpid()) {}
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-Monitor::~Monitor() {
-  if (getpid() != process_) {  // a forked child has neither the thread nor the connections
-    thread_.detach();
-    new std::shared_ptr<Transport>(std::move(transport_));
-    return;
-  }
-  close(0);
-}
+Monitor::~Monitor() { close(0); }
 
 void Monitor::start(double timeout_s) {
   thread_ = std::thread([this] { thread_main(); });

@@ -90,7 +90,6 @@ class Monitor {
   Records records_;
 
   int wake_fd_;  // -1: closed
-  const int process_;
   std::atomic<bool> stopping_{false};
   bool closed_ = false;
   std::thread thread_;
