@@ -156,6 +156,7 @@ class Communicator:
         aside: _core.Transport | None,
         timeout_s: float,
         link: Link | None,
+        *,
         local_ranks: int,
         clock_skew_s: float = 0.0,
     ) -> None:

@@ -47,6 +47,7 @@ class Weather:
     wrong: float = 0.2  # share of reports that are
     delay_s: float = 0.2  # longest of a message between monitors
     skew_s: float = 5.0  # clocks differ by so much
+    monitors_end: bool = False  # one after the other, at last the leader's
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class ChaoticRank:
         for iteration in range(self._weather.iterations):
             if iteration % 20 == 0:
                 self._late_rank = self._both.randrange(self._communicator.ranks)
+            if self._weather.monitors_end:
+                self._end_monitor(iteration)
             which = self._both.randrange(_MODELS + 1)
             if which == _MODELS:
                 self._plain_iteration(iteration)
@@ -93,6 +96,14 @@ class ChaoticRank:
         while self._flying:
             self._settle()
         return self.ran
+
+    def _end_monitor(self, iteration: int) -> None:
+        ranks, monitor = self._communicator.ranks, self._communicator._monitor
+        order = (self._communicator.rank - 1) % ranks  # the leader is the last
+        if monitor is not None and iteration == self._weather.iterations * (order + 1) // (
+            ranks + 1
+        ):
+            monitor.fail("in the chaos")
 
     def _new_sizes(self) -> list[int]:
         return [
@@ -150,11 +161,11 @@ class ChaoticRank:
         done = 0.0
         for fraction in fractions:
             time.sleep((fraction - done) * compute_s)
-            done = fraction
+            done = told = fraction
             if self._own.random() < self._weather.wrong:
-                fraction = self._own.choice([-1.0, 0.0, 1.0, 7.0, math.nan, self._own.random()])
+                told = self._own.choice([-1.0, 0.0, 1.0, 7.0, math.nan, self._own.random()])
             for _ in range(1 + (self._own.random() < self._weather.wrong)):
-                stream.edge(fraction, self._wrong(time.monotonic()))
+                stream.edge(told, self._wrong(time.monotonic()))
         time.sleep((1 - done) * compute_s)
 
     def _wrong(self, at_s: float) -> float:

@@ -7,14 +7,21 @@ import dataclasses
 
 import pytest
 
-from tests.monitor.chaos import Ran, Weather, figures, run_loopback, run_on_this_rank, same_schedules
+from tests.monitor.chaos import (
+    Ran,
+    Weather,
+    figures,
+    run_loopback,
+    run_on_this_rank,
+    same_schedules,
+)
 
 CALM = Weather(60, wrong=0.0, delay_s=0.0, skew_s=0.0)
 
 
-def assert_chaotic(seen):
+def assert_chaotic(seen, planned=0.3):
     """It says nothing if hardly anything was planned, or always the same."""
-    assert seen["planned"] > 0.3
+    assert seen["planned"] > planned
     assert seen["schedules"] > 5
     assert "slt" in seen["algorithms"]
 
@@ -26,6 +33,11 @@ def test_chaos_among_threads(ranks):
 
 def test_chaos_without_delays():
     assert_chaotic(run_loopback(4, Weather(120, seed=4, delay_s=0.0, compute_s=3e-4, late_s=1e-3)))
+
+
+@pytest.mark.parametrize("ranks", [2, 6])
+def test_chaos_while_the_monitors_end_one_after_the_other(ranks):
+    assert_chaotic(run_loopback(ranks, Weather(100, seed=40 + ranks, monitors_end=True)), 0.1)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

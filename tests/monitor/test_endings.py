@@ -70,6 +70,32 @@ def test_when_the_leaders_monitor_fails_all_go_on_with_their_own_schedules(caplo
     on_threads(communicators, pat.Communicator.close)
 
 
+@pytest.mark.parametrize("at", [3, 4, 5, 6])
+def test_plans_that_are_lost_with_the_leaders_monitor_are_heard_from_its_rank(at):
+    """Plans that it has decided and not yet sent: its own engine knows them, nobody else's."""
+    communicators = loopback(monitor_delay_s=0.1, monitor_seed=at)
+
+    def many_in_flight(communicator):
+        tensors = [torch.full((ELEMENTS,), float(communicator.rank + 1)) for _ in range(12)]
+        works = []
+        for number, tensor in enumerate(tensors):
+            time.sleep(1e-3)
+            works.append(communicator.all_reduce(tensor, async_op=True))
+            if communicator.rank == 0 and number == at:
+                communicator._monitor.fail("by the test")
+                while communicator._monitor.failure is None:
+                    time.sleep(1e-4)
+                communicator._monitor.close(0)  # what is held up goes nowhere
+        for work, tensor in zip(works, tensors, strict=True):
+            work.wait()
+            assert tensor.eq(SUM).all()
+        return [s["schedule"] for s in communicator.stats()]
+
+    schedules = on_threads(communicators, many_in_flight)
+    assert all(others == schedules[0] for others in schedules)
+    on_threads(communicators, pat.Communicator.close)
+
+
 @pytest.mark.parametrize("failing", [{1}, {3}, {1, 2}, {3, 4}, {1, 2, 3, 4}])
 def test_a_rank_whose_monitor_fails_lives_on_the_others_announcements(failing, caplog):
     communicators = loopback()
