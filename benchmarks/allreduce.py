@@ -129,9 +129,30 @@ def _version(package: str) -> str | None:
         return None
 
 
-def measure(network: Network | Loopback, plan: dict[str, Any], timeout_s: float) -> None:
-    """Run the plan's cases on the network; the records are appended to plan["results"]."""
-    command = [sys.executable, "-m", "benchmarks.allreduce_worker", json.dumps(plan)]
+def run_plan(
+    plan: dict[str, Any], ranks: list[int], worker: str, timeout_s: float
+) -> list[dict[str, Any]]:
+    """Run the plan's cases for each number of ranks; return the records of plan["results"]."""
+    results = Path(plan["results"])
+    rate = "none" if plan["shared_memory"] else plan["network"]
+    # Before the file is emptied: inside a user namespace the program starts again from the top.
+    networks = (make_network(number, rate) for number in ranks)
+    for index, network in enumerate(networks):
+        if index == 0:
+            results.write_text("", encoding="utf-8")
+        with network:
+            try:
+                _measure(network, plan, worker, timeout_s)
+            except (RankFailedError, RankTimeoutError) as error:
+                raise SystemExit(str(error)) from None
+    lines = results.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _measure(
+    network: Network | Loopback, plan: dict[str, Any], worker: str, timeout_s: float
+) -> None:
+    command = [sys.executable, "-m", worker, json.dumps(plan)]
     if "openmpi" in plan["algorithms"]:
         run_openmpi(network, command, timeout_s=timeout_s, show="rank0")
     else:
@@ -157,19 +178,7 @@ def main() -> None:
         "results": str(results),
         "environment": environment(),
     }
-    rate = "none" if shared_memory else arguments.network
-    # Before the file is emptied: inside a user namespace the program starts again from the top.
-    networks = (make_network(ranks, rate) for ranks in arguments.ranks)
-    for number, network in enumerate(networks):
-        if number == 0:
-            results.write_text("", encoding="utf-8")
-        with network:
-            try:
-                measure(network, plan, arguments.timeout_s)
-            except (RankFailedError, RankTimeoutError) as error:
-                raise SystemExit(str(error)) from None
-    lines = results.read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    records = run_plan(plan, arguments.ranks, "benchmarks.allreduce_worker", arguments.timeout_s)
     print_tables(records)
     picture = arguments.out / "allreduce.png"
     draw(records, picture)

@@ -29,7 +29,7 @@ def print_tables(records: list[Record]) -> None:
 
 
 def _title(first: Record) -> str:
-    title = f"{_ranks(first)}, {_size(first['bytes'])}, {_late(first)}"
+    title = f"{describe_ranks(first)}, {describe_size(first['bytes'])}, {_late(first)}"
     return title + (f"; M*beta {_time(first['Mbeta_s'])}" if first["Mbeta_s"] else "")
 
 
@@ -83,21 +83,23 @@ def draw(records: list[Record], path: Path) -> None:
 
 
 def _situation(record: Record, several_sizes: bool) -> str:
-    what = _late(record) if several_sizes else _size(record["bytes"])
-    return f"{_ranks(record)}, {what}"
+    what = _late(record) if several_sizes else describe_size(record["bytes"])
+    return f"{describe_ranks(record)}, {what}"
 
 
-def _ranks(record: Record) -> str:
+def describe_ranks(record: Record) -> str:
+    """Say how many, and on what network."""
     shared = "sharing one machine" if record["network"] == "shm" else f"on {record['network']}"
     return f"{record['ranks']} ranks {shared}"
 
 
-def _algorithms(records: list[Record]) -> list[str]:
+def algorithms_of(records: list[Record]) -> list[str]:
+    """Name the algorithms, in order of appearance."""
     return list(dict.fromkeys(record["algorithm"] for record in records))
 
 
 def _draw_lines(axes: Any, records: list[Record]) -> None:
-    for name in _algorithms(records):
+    for name in algorithms_of(records):
         mine = sorted((r for r in records if r["algorithm"] == name), key=lambda r: r["bytes"])
         sizes = [r["bytes"] for r in mine]
         axes.plot(sizes, [r["after_s"] * 1e3 for r in mine], marker="o", label=name)
@@ -109,7 +111,7 @@ def _draw_lines(axes: Any, records: list[Record]) -> None:
 
 def _draw_bars(axes: Any, records: list[Record]) -> None:
     patterns = list(dict.fromkeys(_late(record) for record in records))
-    names = _algorithms(records)
+    names = algorithms_of(records)
     width = 0.8 / (2 * len(names))
     for i, name in enumerate(names):
         mine = {_late(r): r for r in records if r["algorithm"] == name}
@@ -132,7 +134,8 @@ def _late(record: Record) -> str:
     return ", ".join(f"rank {rank} {delay:g} s late" for rank, delay in late) or "all together"
 
 
-def _size(size_bytes: int) -> str:
+def describe_size(size_bytes: int) -> str:
+    """Write bytes in the largest unit that divides them."""
     for unit, factor in {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}.items():
         if size_bytes % factor == 0:
             return f"{size_bytes // factor} {unit}"

@@ -60,14 +60,17 @@ class Bench:
         arrival_s = time.monotonic()
         for bucket in buckets:
             rival.all_reduce(bucket, arrivals_s)
-        finish_s = time.monotonic()
+        return self.gather(arrival_s, time.monotonic(), calls=len(buckets))
+
+    def gather(self, arrival_s: float, finish_s: float, calls: int = 1) -> Sample:
+        """Put all ranks' times together."""
         times_s = torch.tensor([arrival_s, finish_s], dtype=torch.float64)
         gathered = [torch.empty_like(times_s) for _ in range(self.ranks)]
         dist.all_gather(gathered, times_s, group=self.control)
         return Sample(
             arrivals_s=[float(times[0]) for times in gathered],
             finishes_s=[float(times[1]) for times in gathered],
-            calls=len(buckets),
+            calls=calls,
         )
 
     def _agree_on_start(self) -> float:
@@ -163,14 +166,26 @@ def records(
                 }
 
 
-def main() -> None:
-    """Run this rank's part of the plan; rank 0, which also times M*beta, writes the results."""
-    plan = json.loads(sys.argv[1])
+def start_rank() -> int:
+    """Join the other ranks in torch.distributed; return this one's number."""
     # Under mpirun ranks that share a host also share its environment.
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ["RANK"]))
     os.environ["RANK"] = str(rank)
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    return rank
+
+
+def point_to_point(rank: int) -> PointToPoint:
+    """Connect ranks 0 and 1, to time M*beta between them."""
+    port = int(os.environ["MASTER_PORT"]) + POINT_TO_POINT_PORT
+    return PointToPoint(sends=rank == 0, host=os.environ["MASTER_ADDR"], port=port)
+
+
+def main() -> None:
+    """Run this rank's part of the plan; rank 0, which also times M*beta, writes the results."""
+    plan = json.loads(sys.argv[1])
+    rank = start_rank()
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
         bench = Bench()
@@ -179,9 +194,7 @@ def main() -> None:
             stack.callback(rival.close)
         pair = None
         if not plan["shared_memory"] and bench.ranks > 1 and rank < 2:
-            port = int(os.environ["MASTER_PORT"]) + POINT_TO_POINT_PORT
-            host = os.environ["MASTER_ADDR"]
-            pair = stack.enter_context(PointToPoint(sends=rank == 0, host=host, port=port))
+            pair = stack.enter_context(point_to_point(rank))
         with open(plan["results"] if rank == 0 else os.devnull, "a", encoding="utf-8") as results:
             for record in records(plan, bench, rivals, pair):
                 results.write(json.dumps(record) + "\n")

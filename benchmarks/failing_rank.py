@@ -83,9 +83,7 @@ class Rank:
             count, self.core.Dtype.float32, self.core.Op.sum, -1, "ring", 16, [], 0.0
         )
         self.call_s = time.monotonic()
-        self.engine.wait(
-            self.engine.begin(data.buffer_info()[0], call, self.options["timeout_s"])
-        )
+        self.engine.wait(self.engine.begin(data.buffer_info()[0], call, self.options["timeout_s"]))
         expected = self.options["ranks"] * (self.options["ranks"] + 1) / 2
         assert data[0] == data[-1] == expected, f"wrong sum: {data[0]}, {data[-1]}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
@@ -25,6 +26,9 @@ class Rival(Protocol):
         `arrivals_s` is when each rank is expected, in seconds; for those who can use it.
         """
 
+    def edge(self, fraction: float) -> None:
+        """Report how much of the computation before the next call is done; for who can use it."""
+
     def close(self) -> None:
         """Free what the rival holds; may be called again."""
 
@@ -38,6 +42,9 @@ class Gloo:
     def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
         """See `Rival`."""
         dist.all_reduce(bucket)
+
+    def edge(self, fraction: float) -> None:
+        """Nothing: it predicts nothing."""
 
     def close(self) -> None:
         """Nothing: the process group belongs to the caller."""
@@ -59,6 +66,9 @@ class OpenMpi:
         """See `Rival`."""
         self._world.Allreduce(self._in_place, bucket.numpy())
 
+    def edge(self, fraction: float) -> None:
+        """Nothing: it predicts nothing."""
+
     def close(self) -> None:
         """Nothing: mpi4py finalizes at exit."""
 
@@ -76,6 +86,36 @@ class Patallreduce:
         """See `Rival`."""
         hints = {"arrivals_s": list(arrivals_s)} if self._hinted else {}
         self._communicator.all_reduce(bucket, op="sum", algorithm=self.name, **hints)
+
+    def edge(self, fraction: float) -> None:
+        """See `Rival`; auto alone predicts."""
+        if self.name == "auto":
+            self._communicator.edge(fraction)
+
+    def plans(self, from_s: Sequence[float]) -> list[dict[str, Any]]:
+        """What was predicted and planned for the last iterations, on rank 0; empty elsewhere.
+
+        Args:
+            from_s: The iterations' first arrivals, from which on their times are given.
+
+        """
+        if self._communicator.rank != 0:
+            return []
+        known = [i for i in self._communicator.iterations() if i.buckets]
+        return [
+            {
+                "algorithm": iteration.buckets[0].algorithm,
+                "segments": iteration.buckets[0].segments,
+                "planned": iteration.buckets[0].planned,
+                "decided_s": round(iteration.decided_s - first_s, 6),
+                "edges": iteration.edges,
+                "predicted_s": [
+                    None if math.isnan(s) else round(s - first_s, 4)
+                    for s in iteration.buckets[0].predicted_s
+                ],
+            }
+            for iteration, first_s in zip(known[-len(from_s) :], from_s, strict=False)
+        ]
 
     def close(self) -> None:
         """Close the shared communicator."""

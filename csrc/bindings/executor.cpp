@@ -120,12 +120,13 @@ void bind_executor(py::module_& m) {
       .def("wait", &wait, "ticket"_a, "Drives the transport from this thread until done.")
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
-      .def("drain", &Engine::drain, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("check",
            [](const Engine& engine) {
              if (const auto f = engine.failure()) raise(*f);
            })
+      .def("algorithm_now", &Engine::algorithm_now, "call"_a,
+           "What would run if the call came now; empty: its plan is not here yet.")
       .def_property_readonly("plans_ended", &Engine::plans_ended)
       .def_property_readonly("scratch_peak_bytes", [](Engine& engine) {
         py::gil_scoped_release release;

@@ -143,15 +143,6 @@ void Engine::take_over(std::unique_lock<std::mutex>& driving) {
   driving.lock();
 }
 
-// From any thread, also after the end: the number of a closed descriptor may be another's by then.
-void Engine::wake_up() {
-  {
-    std::lock_guard lock(inbox_mutex_);
-    if (wake_fd_ >= 0) eventfd_write(wake_fd_, 1);
-  }
-  if (drivers_ == 0) unpark();
-}
-
 void Engine::unpark() {
   std::lock_guard lock(parking_mutex_);
   parking_changed_.notify_all();
@@ -248,25 +239,17 @@ void Engine::abort(const std::string& why) {
   if (!closed_) fail({Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)}, true);
 }
 
-// With the lock of the driver held.
-bool Engine::sending() {
-  std::lock_guard lock(inbox_mutex_);
-  return !inbox_.empty() || unplanned_ ||
-         std::any_of(pending_.begin(), pending_.end(),
-                     [](const auto& entry) { return entry.second.ticket != nullptr; });
-}
-
-void Engine::drain(double timeout_s) {
-  std::unique_lock driving(driving_);
-  if (closed_) return;
-  drive(driving, now_s() + timeout_s, [&] { return failure() || stopping_ || !sending(); });
-}
-
 void Engine::close(double timeout_s) {
   {
     std::unique_lock driving(driving_);
     if (closed_) return;
     closed_ = true;
+    const auto sending = [this] {
+      std::lock_guard lock(inbox_mutex_);
+      return !inbox_.empty() || unplanned_ ||
+             std::any_of(pending_.begin(), pending_.end(),
+                         [](const auto& entry) { return entry.second.ticket != nullptr; });
+    };
     drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
     if (!failure()) {
       if (sending())
@@ -305,7 +288,7 @@ void Engine::close(double timeout_s) {
   transport_->close(std::min(timeout_s, 2.0));
   pending_.clear();
   failed_pending_.clear();
-  std::lock_guard lock(inbox_mutex_);
+  std::lock_guard lock(inbox_mutex_);  // a monitor may still bring plans
   ::close(wake_fd_);
   wake_fd_ = -1;
 }

@@ -67,13 +67,13 @@ class Engine {
   void plan(std::shared_ptr<const Plan> plan);
   // No further plan comes: all ranks go on with the calls' own schedules. Called on the leader.
   void end_plans(const std::string& reason);
+  // What would run if the call came now; empty: its plan is not here yet.
+  std::string algorithm_now(const Call& call) const;
   // Why there are no plans any more, if so.
   std::optional<std::string> plans_ended() const;
 
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
-  // Until nothing called here is pending, or `timeout_s` has passed. Plans are still taken.
-  void drain(double timeout_s);
   // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
   void close(double timeout_s);
 
@@ -118,10 +118,9 @@ class Engine {
   void unpark();
 
   bool take_submissions();
+  std::optional<const ScheduleKey*> planned_key(const Call& call) const;
   bool resolve(Submission& submission);
-  bool sending();
   std::uint64_t called_or_waiting() const { return called_ + (unplanned_ ? 1 : 0); }
-  void wake_up();
   bool tell_plans_end();
   void arrive(Submission& submission);
   void prepare(std::uint64_t seq, Pending& pending);

@@ -40,26 +40,38 @@ bool Engine::take_submissions() {
   }
 }
 
+// What its plan says of a call: null for nothing, no value for no plan yet. inbox_mutex_ is held.
+std::optional<const ScheduleKey*> Engine::planned_key(const Call& call) const {
+  const auto stream = plans_.find(call.stream);
+  if (stream == plans_.end()) return std::nullopt;
+  const auto& kept = stream->second.kept;
+  const auto plan = kept.find(call.iteration);
+  if (plan == kept.end()) return std::nullopt;
+  const auto& buckets = plan->second->buckets;
+  const auto index = static_cast<std::size_t>(call.label);
+  const bool named = index < buckets.size() && buckets[index].elements == call.count &&
+                     buckets[index].element_bytes == size_of(call.dtype);
+  return named ? &buckets[index].key : nullptr;
+}
+
+std::string Engine::algorithm_now(const Call& call) const {
+  if (!call.planned()) return call.key.algorithm;
+  std::lock_guard lock(inbox_mutex_);
+  const auto key = planned_key(call);
+  if (!key) return "";
+  return *key ? (*key)->algorithm : call.key.algorithm;
+}
+
 // Settles the schedule of a planned call; false: no plan yet.
 bool Engine::resolve(Submission& submission) {
   Call& call = submission.call;
   if (!call.planned()) return true;
   {
     std::lock_guard lock(inbox_mutex_);
-    const auto stream = plans_.find(call.stream);
-    if (stream != plans_.end()) {
-      const auto& kept = stream->second.kept;
-      const auto plan = kept.find(call.iteration);
-      if (plan != kept.end()) {
-        const auto& buckets = plan->second->buckets;
-        const auto index = static_cast<std::size_t>(call.label);
-        if (index < buckets.size() && buckets[index].elements == call.count &&
-            buckets[index].element_bytes == size_of(call.dtype)) {
-          call.key = buckets[index].key;
-          submission.ticket->planned = true;
-        }
-        return true;
-      }
+    if (const auto key = planned_key(call)) {
+      if (*key) call.key = **key;
+      submission.ticket->planned = *key != nullptr;
+      return true;
     }
     if (plans_end_) {
       const auto& last = plans_end_->last;
@@ -89,8 +101,9 @@ void Engine::plan(std::shared_ptr<const Plan> plan) {
     stream.newest = std::max(stream.newest, iteration);
     // A rank can be as many iterations ahead of this one as it has asynchronous calls in flight.
     if (iteration >= stream.resolved) stream.kept[iteration] = std::move(plan);
+    eventfd_write(wake_fd_, 1);  // -1 once closed
   }
-  wake_up();
+  if (drivers_ == 0) unpark();
 }
 
 void Engine::end_plans(const std::string& reason) {
@@ -102,8 +115,9 @@ void Engine::end_plans(const std::string& reason) {
       if (plans.newest >= 0) end.last.emplace_back(stream, plans.newest);
     plans_end_ = std::move(end);
     plans_end_untold_ = true;
+    eventfd_write(wake_fd_, 1);
   }
-  wake_up();
+  if (drivers_ == 0) unpark();
 }
 
 std::optional<std::string> Engine::plans_ended() const {

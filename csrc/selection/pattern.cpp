@@ -9,7 +9,7 @@ namespace patallreduce {
 
 namespace {
 
-constexpr double quanta_per_scale = 4;
+constexpr double quanta_per_scale = 8;
 constexpr double longest_gap_scales = 4;
 constexpr int most_error_level = 10;
 

@@ -1,7 +1,7 @@
 // Pattern classes: forecasts that may as well be treated alike.
 //
 // Predictions jitter; a choice that followed every microsecond would never be found again, neither
-// here nor among the executor's prepared programs. So times are counted in quanta of a quarter of
+// here nor among the executor's prepared programs. So times are counted in quanta of an eighth of
 // what a collective takes at best, or of the prediction's own error if that is larger. Ranks within
 // one quantum tie. A gap between arrivals counts up to four such times: whatever can be done in
 // the shadow of a late rank is done by then. Gaps stay gaps, so the order of very late ranks stays.

@@ -116,12 +116,12 @@ class ChaoticRank:
         if self._both.random() < 0.05:  # DDP rebuilt its buckets
             self._sizes[which] = self._new_sizes()
         self._compute(stream)
-        flying, names, arrivals_s, sizes = [], [], [], []
+        flying, names, arrivals_s, calls = [], [], [], []
         for bucket, elements in enumerate(self._sizes[which]):
             tensor, expected = self._tensors(elements, iteration + bucket)
             call = self._communicator.call_for(tensor, "sum", "auto", label=bucket)
             arrivals_s.append(time.monotonic())
-            sizes.append((elements, 4))
+            calls.append(call)
             if self._communicator.worth_planning(tensor.nbytes):
                 call = stream.plan(call, self._wrong(arrivals_s[-1]))
             ticket, future = self._communicator.submit(tensor, call)
@@ -130,8 +130,8 @@ class ChaoticRank:
             names.append((stream.number, stream.iteration, bucket))
         if self._own.random() < self._weather.wrong:
             arrivals_s = [self._wrong(at_s) for at_s in arrivals_s]
-            sizes = sizes[: self._own.randint(1, len(sizes))]
-        stream.arrived(arrivals_s, sizes)
+            calls = calls[: self._own.randint(1, len(calls))]
+        stream.arrived(arrivals_s, calls)
         self._flying.append(flying)
         self._names.append(names)
 

@@ -223,7 +223,7 @@ def test_reports_after_the_end_go_nowhere():
     pairs = [os.pipe2(os.O_NONBLOCK) for _ in range(64)]  # take all the freed numbers
     stream.start(1.0)
     stream.edge(0.5, 1.0)
-    stream.arrived([1.0], [(1, 4)])
+    stream.arrived([1.0], [])
     communicators[0]._monitor.fail("too late")
     for reading, writing in pairs:
         with pytest.raises(BlockingIOError):

@@ -35,7 +35,7 @@ Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
     options.ended = [engine](const std::string& why) { engine->end_plans(why); };
     made.monitors.push_back(std::make_unique<Monitor>(std::move(aside), std::move(options)));
   }
-  each_rank(ranks, [&](int rank) { made.monitors[rank]->start(30); });
+  each_rank(ranks, [&](int rank) { made.monitors[rank]->start(); });
   return made;
 }
 
@@ -107,10 +107,9 @@ void iterate(Ranks& made, Random& random, int iterations,
     }
     for (int number = std::max(0, 2 * (iterations - 10)); number < 2 * iterations; ++number)
       settle(number);
-    engine.drain(30);
+    engine.close(30);  // while others still get plans
     monitor.close(1);
     monitor.report(Asked{{1, iterations}, 0});  // comes too late, does nothing
-    engine.close(10);
   });
 }
 

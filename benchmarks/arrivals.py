@@ -1,0 +1,115 @@
+"""The papers' benchmark: what do late ranks cost each algorithm, on average and after the last?
+
+    python -m benchmarks.arrivals --ranks 8 --network 200mbit --bytes 4MiB \
+        --modes one-late rand-late --delays 0 0.05 0.1 0.3 0.5 1 \
+        --algorithms ring slt prr auto gloo openmpi
+
+One iteration, for every algorithm in turn (A B A B) with the same random data and delays:
+
+    barrier, barrier | sleep half | edge(0.5) | sleep half | all-reduce | check, gather
+
+where half = (largest delay + computation + own delay) / 2. `one-late` delays rank 1 by the largest
+delay, `rand-late` every rank by a share of it drawn uniformly. As in the paper the computation
+grows with the largest delay: every rank has passed its edge before the first one arrives.
+Fig. 9 prints half + delay for the late rank, which is late twice; its Table 3 has it late once.
+
+`slt` and `prr` are told the true delays, more than any monitor could know; `auto` is told nothing
+but its progress. `--iterations` and `--delays` pair up: few long ones, many short ones.
+
+Writes one JSON line per case and algorithm to OUT/arrivals.jsonl, a picture per parameter that has
+several values, and prints tables. The ranks run benchmarks/arrivals_worker.py.
+
+Source: Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 5, Fig. 9.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .allreduce import SHARED_MEMORY, environment, parse_bytes, run_plan
+from .arrivals_report import draw, print_tables
+from .arrivals_worker import MODES
+from .lab.__main__ import end_on_sigterm
+from .lab.openmpi import openmpi_missing
+from .rivals import PATALLREDUCE, RIVALS
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.arrivals", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--ranks", type=int, nargs="+", default=[8], help="the paper: 4 to 48")
+    parser.add_argument("--network", default="200mbit", help="a rate, e.g. 200mbit, or shm")
+    parser.add_argument("--bytes", type=parse_bytes, nargs="+", default=[4 << 20])
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES)
+    parser.add_argument(
+        "--delays",
+        type=float,
+        nargs="+",
+        default=[0, 0.05, 0.1, 0.3, 0.5, 1],
+        help="largest delays, seconds",
+    )
+    parser.add_argument(
+        "--computation-s", type=float, default=0.1, help="of every rank, beside the largest delay"
+    )
+    parser.add_argument(
+        "--iterations",
+        type=int,
+        nargs="+",
+        default=[7],
+        help="timed for each algorithm; one number, or one for each delay",
+    )
+    parser.add_argument(
+        "--warm-up", type=int, default=5, help="iterations of auto before each case, not timed"
+    )
+    parser.add_argument(
+        "--algorithms",
+        nargs="+",
+        default=["ring", "slt", "prr", "auto", "gloo"],
+        choices=[*PATALLREDUCE, *RIVALS],
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of data and delays")
+    parser.add_argument("--out", type=Path, default=Path("out/arrivals"), help="folder")
+    parser.add_argument("--timeout-s", type=float, default=3600.0, help="for each number of ranks")
+    options = parser.parse_args(arguments)
+    if len(options.iterations) == 1:
+        options.iterations *= len(options.delays)
+    if len(options.iterations) != len(options.delays):
+        parser.error(
+            f"--iterations: expected 1 or {len(options.delays)} numbers, one for each delay, "
+            f"got {len(options.iterations)}"
+        )
+    if min(options.iterations) < 1 or options.warm_up < 0:
+        parser.error("--iterations and --warm-up: expected at least 1 and at least 0")
+    if min(options.delays) < 0 or options.computation_s < 0:
+        parser.error("--delays and --computation-s: nobody can be early")
+    if min(options.ranks) < 2:
+        parser.error(f"--ranks: expected at least 2, got {min(options.ranks)}")
+    if "openmpi" in options.algorithms and openmpi_missing():
+        parser.error(f"openmpi is not installed: {openmpi_missing()} is missing")
+    return options
+
+
+def main() -> None:
+    """Measure every case, then print the tables and draw the pictures."""
+    options = parse_arguments()
+    end_on_sigterm()
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = (options.out / "arrivals.jsonl").resolve()
+    plan = {
+        **{name: value for name, value in vars(options).items() if name != "out"},
+        "shared_memory": options.network == SHARED_MEMORY,
+        "results": str(results),
+        "environment": environment(),
+    }
+    records = run_plan(plan, options.ranks, "benchmarks.arrivals_worker", options.timeout_s)
+    print_tables(records)
+    print(f"records: {results}")
+    for picture in draw(records, options.out):
+        print(f"picture: {picture.resolve()}")
+
+
+if __name__ == "__main__":
+    main()

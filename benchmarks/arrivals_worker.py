@@ -1,0 +1,202 @@
+"""One rank of the arrivals benchmark; `benchmarks.arrivals` starts it.
+
+All algorithms share one communicator. Only auto's calls pass through its monitor, so auto's
+iterations follow each other there, whatever runs between them here; each case begins with a few
+that are not timed, since every case is a new job to a predictor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .allreduce_worker import Bench, check, point_to_point, start_rank
+from .lab.point_to_point import PointToPoint
+from .measures import Sample, medians
+from .rivals import Patallreduce, Rival, make_rivals
+
+MODES = ("one-late", "rand-late")
+LATE_RANK = 1  # the paper's
+MOST_VALUE = 1 << 20  # whole numbers: float32 adds those of 16 ranks exactly
+WARM_UP_SEED = 7_919  # other delays than the timed ones
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mode with one largest delay and message; times in seconds."""
+
+    mode: str
+    max_delay_s: float
+    message_bytes: int
+    iterations: int
+    computation_s: float  # of every rank
+
+    def half_s(self, delay_s: float) -> float:
+        """Half of the emulated computation of a rank that is late by so much."""
+        return (self.max_delay_s + self.computation_s + delay_s) / 2
+
+
+def draw_delays_s(
+    mode: str, max_delay_s: float, ranks: int, iterations: int, seed: int
+) -> list[list[float]]:
+    """Draw every rank's delay in every iteration: the same on all ranks and for all algorithms."""
+    if mode == "one-late":
+        late_s = [max_delay_s if rank == LATE_RANK else 0.0 for rank in range(ranks)]
+        return [late_s] * iterations
+    drawn = random.Random(f"{seed} {mode} {max_delay_s} {ranks}")
+    return [[drawn.uniform(0, max_delay_s) for _ in range(ranks)] for _ in range(iterations)]
+
+
+def random_values(
+    elements: int, rank: int, ranks: int, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw this rank's random data, and all ranks' again for their exact sum."""
+    total = torch.zeros(elements)
+    for other in range(ranks):
+        generator = torch.Generator().manual_seed(seed * ranks + other)
+        drawn = torch.randint(MOST_VALUE, (elements,), generator=generator, dtype=torch.int32)
+        values = drawn.float()
+        total += values
+        if other == rank:
+            mine = values
+    return mine, total
+
+
+def iterate(
+    bench: Bench, rival: Rival, case: Case, bucket: torch.Tensor, delays_s: list[float]
+) -> Sample:
+    """Run one iteration of Fig. 9, without the making and checking of data."""
+    half_s = case.half_s(delays_s[bench.rank])
+    dist.barrier(group=bench.control)
+    dist.barrier(group=bench.control)
+    time.sleep(half_s)
+    rival.edge(0.5)
+    time.sleep(half_s)
+    arrival_s = time.monotonic()
+    rival.all_reduce(bucket, delays_s)
+    return bench.gather(arrival_s, time.monotonic())
+
+
+def run_case(
+    bench: Bench,
+    rivals: list[Rival],
+    pair: PointToPoint | None,
+    case: Case,
+    *,
+    warm_up: int,
+    seed: int,
+) -> tuple[list[float], dict[str, list[Sample]]]:
+    """Measure all rivals on one case; return M*beta's samples and each rival's."""
+    elements = case.message_bytes // 4
+    bucket = torch.empty(elements)
+    samples: dict[str, list[Sample]] = {rival.name: [] for rival in rivals}
+    transfers_s: list[float] = []
+
+    def delays_s(iterations: int, seed: int) -> list[list[float]]:
+        return draw_delays_s(case.mode, case.max_delay_s, bench.ranks, iterations, seed)
+
+    values, expected = random_values(elements, bench.rank, bench.ranks, seed)
+    for rival in rivals:
+        for delays in delays_s(warm_up, seed + WARM_UP_SEED) if rival.name == "auto" else []:
+            bucket.copy_(values)
+            iterate(bench, rival, case, bucket, delays)
+            check(rival, [bucket], expected)
+    for i, delays in enumerate(delays_s(case.iterations, seed)):
+        if pair is not None:
+            transfers_s.append(pair.transfer(case.message_bytes))
+        values, expected = random_values(elements, bench.rank, bench.ranks, seed + 1 + i)
+        for rival in rivals:
+            bucket.copy_(values)
+            samples[rival.name].append(iterate(bench, rival, case, bucket, delays))
+            check(rival, [bucket], expected)
+    return transfers_s, samples
+
+
+def relative(sample: Sample) -> dict[str, list[float]]:
+    """Write a sample in few digits: microseconds from the first arrival on."""
+    first_s = min(sample.arrivals_s)
+    return {
+        "arrivals_s": [round(time_s - first_s, 6) for time_s in sample.arrivals_s],
+        "finishes_s": [round(time_s - first_s, 6) for time_s in sample.finishes_s],
+    }
+
+
+def records(
+    plan: dict[str, Any], bench: Bench, rivals: list[Rival], pair: PointToPoint | None
+) -> Iterator[dict[str, Any]]:
+    """Measure everything the plan asks for; one record per rival and case."""
+    for case in cases(plan):
+        transfers_s, samples = run_case(
+            bench, rivals, pair, case, warm_up=plan["warm_up"], seed=plan["seed"]
+        )
+        for rival in rivals:
+            mine = samples[rival.name]
+            record = {
+                "mode": case.mode,
+                "max_delay_s": case.max_delay_s,
+                "algorithm": rival.name,
+                "ranks": bench.ranks,
+                "bytes": case.message_bytes,
+                "network": plan["network"],
+                "transport": rival.transport,
+                "computation_s": case.max_delay_s + case.computation_s,
+                "Mbeta_s": statistics.median(transfers_s) if transfers_s else None,
+                **medians(mine),
+                "samples": [relative(sample) for sample in mine],
+            }
+            if isinstance(rival, Patallreduce) and rival.name == "auto":
+                record["warm_up"] = plan["warm_up"]
+                record["plans"] = rival.plans([min(sample.arrivals_s) for sample in mine])
+            yield {
+                **record,
+                "seed": plan["seed"],
+                "Mbeta_samples_s": [round(s, 6) for s in transfers_s],
+                "environment": plan["environment"],
+            }
+
+
+def cases(plan: dict[str, Any]) -> Iterator[Case]:
+    """Go through all cases of a plan, the delays innermost."""
+    for message_bytes in plan["bytes"]:
+        for mode in plan["modes"]:
+            for max_delay_s, iterations in zip(plan["delays"], plan["iterations"], strict=True):
+                yield Case(mode, max_delay_s, message_bytes, iterations, plan["computation_s"])
+
+
+def main() -> None:
+    """Run this rank's part of the plan; rank 0, which also times M*beta, writes the results."""
+    plan = json.loads(sys.argv[1])
+    rank = start_rank()
+    with ExitStack() as stack:
+        stack.callback(dist.destroy_process_group)
+        bench = Bench()
+        rivals = make_rivals(plan["algorithms"], shared_memory=plan["shared_memory"])
+        for rival in rivals:
+            stack.callback(rival.close)
+        no_pair = plan["shared_memory"] or rank > 1
+        pair = stack.enter_context(nullcontext() if no_pair else point_to_point(rank))
+        with open(plan["results"] if rank == 0 else os.devnull, "a", encoding="utf-8") as results:
+            for record in records(plan, bench, rivals, pair):
+                results.write(json.dumps(record) + "\n")
+                results.flush()
+                if rank == 0:
+                    print(
+                        f"{record['algorithm']}, {record['mode']} up to {record['max_delay_s']:g} "
+                        f"s: average elapsed {record['average_elapsed_s'] * 1e3:.1f} ms, after "
+                        f"{record['after_s'] * 1e3:.1f} ms"
+                    )
+
+
+if __name__ == "__main__":
+    main()
