@@ -123,6 +123,9 @@ class LoopbackHub:
 class Loopback(Transport):
     def __init__(self, hub: LoopbackHub, rank: int) -> None: ...
 
+class Delayed(Transport):
+    def __init__(self, transport: Transport, max_delay_s: float, seed: int) -> None: ...
+
 class Ucx(Transport):
     def __init__(
         self, library: str, rank: int, ranks: int, token: int, net_devices: str = ""
@@ -210,6 +213,56 @@ class Engine:
     def scratch_peak_bytes(self) -> int: ...
 
 # The progress monitor (csrc/monitor)
+
+class Plan:
+    @property
+    def stream(self) -> int: ...
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def buckets(self) -> list[tuple[int, int, str, int, list[float]]]: ...
+    @property
+    def message_bytes(self) -> int: ...
+
+class Leader:
+    def __init__(self, ranks: int, selector: Selector | None = None) -> None: ...
+    def started(
+        self,
+        rank: int,
+        stream: int,
+        iteration: int,
+        at_s: float,
+        finish_s: Sequence[float],
+        now_s: float,
+    ) -> Plan | None: ...
+    def edge(
+        self, rank: int, stream: int, iteration: int, fraction: float, at_s: float, now_s: float
+    ) -> Plan | None: ...
+    def asked(
+        self, rank: int, stream: int, iteration: int, at_s: float, now_s: float
+    ) -> Plan | None: ...
+    def arrived(
+        self,
+        rank: int,
+        stream: int,
+        iteration: int,
+        arrivals_s: Sequence[float],
+        sizes: Sequence[tuple[int, int]],
+        now_s: float,
+    ) -> Plan | None: ...
+    def records(self) -> list[dict[str, Any]]: ...
+
+class ClockOffset:
+    def __init__(self) -> None: ...
+    def sample(self, sent_s: float, answered_s: float, received_s: float) -> None: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def offset_s(self) -> float: ...
+    @property
+    def error_s(self) -> float: ...
+
+def plan_children(rank: int, ranks: int) -> list[int]: ...
 
 class Monitor:
     def __init__(self, transport: Transport, engine: Engine, clock_skew_s: float = 0.0) -> None: ...

@@ -22,7 +22,7 @@ from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
-from patallreduce.streams import PLAIN, Stream
+from patallreduce.streams import PLAIN, Stream, Warner
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.work import Completer, Work
 
@@ -100,10 +100,23 @@ class Communicator:
         *,
         link: Link | None = None,
         monitor: bool = True,
+        clock_skews_s: Sequence[float] | None = None,
+        monitor_delay_s: float = 0.0,
+        monitor_seed: int = 0,
     ) -> list[Communicator]:
         """Communicators of `ranks` ranks within this process: use each from a thread of its own.
 
         For tests and experiments; needs no network and no torch.distributed.
+
+        Args:
+            ranks: P >= 1.
+            timeout_s: As of the constructor, like link and monitor.
+            link: None: one as of memory.
+            monitor: Whether to predict arrivals.
+            clock_skews_s: (P,) seconds to add to each rank's clock in its progress reports.
+            monitor_delay_s: The longest that a message between monitors is held up; how long each
+                is, is drawn from `monitor_seed`.
+            monitor_seed: See there.
         """
         timeout_s = _timeout(timeout_s)
         hub, hub_aside = _core.LoopbackHub(ranks), _core.LoopbackHub(ranks)
@@ -111,9 +124,18 @@ class Communicator:
         for rank in range(ranks):
             communicator = cls.__new__(cls)
             link_of_memory = link or Link(20e-6, 2e9)
-            aside = _core.Loopback(hub_aside, rank) if monitor and ranks > 1 else None
+            aside: _core.Transport | None = None
+            if monitor and ranks > 1:
+                aside = _core.Loopback(hub_aside, rank)
+                if monitor_delay_s > 0:
+                    aside = _core.Delayed(aside, monitor_delay_s, monitor_seed)
             communicator._prepare(
-                _core.Loopback(hub, rank), aside, timeout_s, link_of_memory, local_ranks=ranks
+                _core.Loopback(hub, rank),
+                aside,
+                timeout_s,
+                link_of_memory,
+                local_ranks=ranks,
+                clock_skew_s=clock_skews_s[rank] if clock_skews_s else 0.0,
             )
             made.append(communicator)
         starts = [threading.Thread(target=c._start) for c in made]
@@ -134,7 +156,9 @@ class Communicator:
         aside: _core.Transport | None,
         timeout_s: float,
         link: Link | None,
+        *,
         local_ranks: int,
+        clock_skew_s: float = 0.0,
     ) -> None:
         # Spinning pays while every rank of this host has a core to itself.
         shares_cores = local_ranks > len(os.sched_getaffinity(0))
@@ -154,9 +178,10 @@ class Communicator:
         self._models = 0
         if aside is not None:
             self._monitor = _core.Monitor(
-                aside, self._engine, environment.get_float("CLOCK_SKEW_S") or 0.0
+                aside, self._engine, clock_skew_s or environment.get_float("CLOCK_SKEW_S") or 0.0
             )
-            self._plain = Stream(self._monitor, self._engine, PLAIN)
+            self._warner = Warner(self._monitor, self._engine)
+            self._plain = Stream(self._monitor, self._warner, PLAIN)
         self._process = os.getpid()
         self._calls: dict[tuple[Any, ...], _core.Call] = {}
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
@@ -230,7 +255,7 @@ class Communicator:
         if self._monitor is None:
             return None
         self._models += 1
-        return Stream(self._monitor, self._engine, PLAIN + self._models)
+        return Stream(self._monitor, self._warner, PLAIN + self._models)
 
     def worth_planning(self, message_bytes: int) -> bool:
         """Whether a plan may pay for a message of that size: the same on every rank."""

@@ -14,6 +14,28 @@ _log = logging.getLogger("patallreduce")
 PLAIN = 0  # the stream of the collectives outside DDP; models count from 1
 
 
+class Warner:
+    """Logs once, for all streams of a communicator, that predictions have ended here."""
+
+    def __init__(self, monitor: _core.Monitor, engine: _core.Engine) -> None:
+        self._monitor = monitor
+        self._engine = engine
+        self._warned = False
+
+    def look(self) -> None:
+        """Log if there is a reason and it is not logged yet."""
+        if self._warned:
+            return
+        if why := self._engine.plans_ended:
+            then = "from here on every call runs its own schedule, without predictions"
+        elif why := self._monitor.failure:
+            then = "this rank takes its schedules from the other ranks"
+        else:
+            return
+        self._warned = True
+        _log.warning("patallreduce: %s; %s", why, then)
+
+
 class Stream:
     """One series of iterations: a model's, or that of the collectives outside DDP.
 
@@ -22,20 +44,19 @@ class Stream:
 
     Args:
         monitor: This rank's progress monitor.
-        engine: The engine whose calls are planned.
+        warner: Says when there are no more plans.
         number: Names the stream: the same on every rank.
     """
 
-    def __init__(self, monitor: _core.Monitor, engine: _core.Engine, number: int) -> None:
+    def __init__(self, monitor: _core.Monitor, warner: Warner, number: int) -> None:
         self._monitor = monitor
-        self._engine = engine
+        self._warner = warner
         self.number = number
         self.iteration = 0
         self._started = False
         self._asked = False
         self._tickets: list[_core.Ticket] = []  # of this iteration
         self._before: list[_core.Ticket] = []  # of the one before
-        self._warned = False
 
     def start(self, at_s: float) -> None:
         """The computation of an iteration began."""
@@ -59,7 +80,7 @@ class Stream:
             self._asked = True
             self._start_if_needed()
             self._monitor.asked(self.number, self.iteration, at_s)
-            self._warn_once()
+            self._warner.look()
         return call.planned(self.number, self.iteration)
 
     def submitted(self, ticket: _core.Ticket) -> None:
@@ -83,11 +104,3 @@ class Stream:
         if not self._started and self._before:
             ends_s = [ticket.finish_s for ticket in self._before if ticket.done]
             self.start(max(ends_s, default=time.monotonic()))
-
-    def _warn_once(self) -> None:
-        if self._warned:
-            return
-        why = self._engine.plans_ended or self._monitor.failure
-        if why:
-            self._warned = True
-            _log.warning("patallreduce: %s; the ring goes on without predictions", why)

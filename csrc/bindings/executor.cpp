@@ -4,6 +4,7 @@
 
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
+#include "bindings/owned.h"
 #include "errors.h"
 #include "executor/engine.h"
 
@@ -98,7 +99,7 @@ void bind_executor(py::module_& m) {
   py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
       .def(py::init([](std::shared_ptr<Transport> transport, double spin_s, bool shares_cores,
                        std::size_t scratch_bytes) {
-             return std::make_shared<Engine>(
+             return make_owned<Engine>(
                  std::move(transport),
                  EngineOptions{spin_s, shares_cores, scratch_bytes, steps_from_registry});
            }),

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bindings/bindings.h"
+#include "bindings/owned.h"
 #include "clock.h"
 #include "executor/engine.h"
 
@@ -20,7 +21,7 @@ std::shared_ptr<Monitor> make_monitor(std::shared_ptr<Transport> transport,
   options.clock_skew_s = clock_skew_s;
   options.planned = [engine](std::shared_ptr<const Plan> plan) { engine->plan(std::move(plan)); };
   options.ended = [engine](const std::string& why) { engine->end_plans(why); };
-  return std::make_shared<Monitor>(std::move(transport), std::move(options));
+  return make_owned<Monitor>(std::move(transport), std::move(options));
 }
 
 py::dict as_dict(const BucketRecord& bucket, int index) {
@@ -57,19 +58,106 @@ std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
   return sizes;
 }
 
+Leader::Chooser chooser_of(std::shared_ptr<Selector> selector) {
+  return [selector](std::uint64_t elements, std::uint32_t element_bytes, const Forecast& forecast) {
+    return std::optional(selector->choose(elements, element_bytes, forecast).key);
+  };
+}
+
+// A leader without a monitor around it, for replays.
+struct Replay {
+  Leader leader;
+  Records records;
+
+  Replay(int ranks, std::shared_ptr<Selector> selector) : leader(ranks), records(ranks) {
+    if (selector) leader.set_chooser(chooser_of(std::move(selector)));
+  }
+  std::optional<Plan> take(int rank, const Report& report, double now_s) {
+    return leader.take(rank, report, now_s, records);
+  }
+};
+
+using Sizes = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+
+std::vector<BucketSize> plain_sizes(const Sizes& sizes) {
+  std::vector<BucketSize> out;
+  for (const auto& [elements, element_bytes] : sizes)
+    out.push_back({elements, element_bytes, {}, 0});
+  return out;
+}
+
+py::list buckets_of(const Plan& plan) {
+  py::list out;
+  for (const PlannedBucket& bucket : plan.buckets)
+    out.append(py::make_tuple(bucket.elements, bucket.element_bytes, bucket.key.algorithm,
+                              bucket.key.segments, bucket.key.arrivals_s));
+  return out;
+}
+
+void bind_parts(py::module_& m) {
+  py::class_<Plan>(m, "Plan", "The leader's decision for one iteration.")
+      .def_readonly("stream", &Plan::stream)
+      .def_readonly("iteration", &Plan::iteration)
+      .def_property_readonly("buckets", &buckets_of,
+                             "[(elements, element_bytes, algorithm, segments, arrivals_s)]")
+      .def_property_readonly("message_bytes", [](const Plan& plan) { return encode(plan).size(); });
+  py::class_<Replay>(m, "Leader", "Turns reports into plans; without thread, clock and messages.")
+      .def(py::init<int, std::shared_ptr<Selector>>(), "ranks"_a, "selector"_a = nullptr)
+      .def(
+          "started",
+          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double at_s,
+             std::vector<double> finish_s, double now_s) {
+            return replay.take(rank, Started{{stream, iteration}, at_s, std::move(finish_s)},
+                               now_s);
+          },
+          "rank"_a, "stream"_a, "iteration"_a, "at_s"_a, "finish_s"_a, "now_s"_a)
+      .def(
+          "edge",
+          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double fraction,
+             double at_s, double now_s) {
+            return replay.take(rank, EdgeReached{{stream, iteration}, fraction, at_s}, now_s);
+          },
+          "rank"_a, "stream"_a, "iteration"_a, "fraction"_a, "at_s"_a, "now_s"_a)
+      .def(
+          "asked",
+          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double at_s,
+             double now_s) { return replay.take(rank, Asked{{stream, iteration}, at_s}, now_s); },
+          "rank"_a, "stream"_a, "iteration"_a, "at_s"_a, "now_s"_a)
+      .def(
+          "arrived",
+          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration,
+             std::vector<double> arrivals_s, const Sizes& sizes, double now_s) {
+            return replay.take(
+                rank, Arrived{{stream, iteration}, std::move(arrivals_s), plain_sizes(sizes)},
+                now_s);
+          },
+          "rank"_a, "stream"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a, "now_s"_a)
+      .def("records", [](const Replay& replay) {
+        py::list out;
+        for (const IterationRecord& record : replay.records.kept()) out.append(as_dict(record));
+        return out;
+      });
+  py::class_<ClockOffset>(m, "ClockOffset", "Of this rank's clock to the leader's.")
+      .def(py::init<>())
+      .def("sample", &ClockOffset::sample, "sent_s"_a, "answered_s"_a, "received_s"_a)
+      .def_property_readonly("samples", &ClockOffset::samples)
+      .def_property_readonly("offset_s", &ClockOffset::offset_s)
+      .def_property_readonly("error_s", &ClockOffset::error_s);
+  m.def("plan_children", &plan_children, "rank"_a, "ranks"_a,
+        "The ranks to which a rank hands a plan on.");
+}
+
 }  // namespace
 
 void bind_monitor(py::module_& m) {
+  bind_parts(m);
   py::class_<Monitor, std::shared_ptr<Monitor>>(m, "Monitor", "A rank's progress monitor.")
       .def(py::init(&make_monitor), "transport"_a, "engine"_a, "clock_skew_s"_a = 0.0)
       .def("start", &Monitor::start)
       .def(
           "set_selector",
           [](Monitor& monitor, std::shared_ptr<Selector> selector) {
-            monitor.set_chooser([selector](std::uint64_t elements, std::uint32_t element_bytes,
-                                           const Forecast& forecast) {
-              return std::optional(selector->choose(elements, element_bytes, forecast).key);
-            });
+            monitor.set_chooser(chooser_of(std::move(selector)));
           },
           "selector"_a)
       .def(

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
+#include "transport/delayed.h"
 #include "transport/loopback.h"
 #include "transport/ucx.h"
 #include "transport/ucx_context.h"
@@ -49,6 +50,11 @@ void bind_transport(py::module_& m) {
       .def("lose", py::overload_cast<int>(&LoopbackHub::lose), "rank"_a);
   py::class_<Loopback, Transport, std::shared_ptr<Loopback>>(m, "Loopback")
       .def(py::init<std::shared_ptr<LoopbackHub>, int>(), "hub"_a, "rank"_a);
+
+  py::class_<Delayed, Transport, std::shared_ptr<Delayed>>(
+      m, "Delayed", "For tests: control messages come late, in order per peer.")
+      .def(py::init<std::shared_ptr<Transport>, double, std::uint64_t>(), "transport"_a,
+           "max_delay_s"_a, "seed"_a);
 
   py::class_<Ucx, Transport, std::shared_ptr<Ucx>>(m, "Ucx")
       .def(py::init([](const std::string& library, int rank, int ranks, std::uint64_t token,

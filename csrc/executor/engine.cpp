@@ -44,19 +44,9 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
       scratch_(options_.scratch_bytes),
       liveness_(ranks_, rank_),
       greeted_(ranks_, 0),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      process_(getpid()) {}
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-Engine::~Engine() {
-  if (getpid() != process_) {
-    // A forked child has neither the thread nor the right to the connections: leave both alone.
-    thread_.detach();
-    new std::shared_ptr<Transport>(std::move(transport_));
-    new decltype(pending_)(std::move(pending_));
-    return;
-  }
-  close(0);
-}
+Engine::~Engine() { close(0); }
 
 void Engine::start(double timeout_s) {
   std::unique_lock driving(driving_);

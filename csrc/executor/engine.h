@@ -102,6 +102,12 @@ class Engine {
     bool queued;
   };
 
+  struct StreamPlans {
+    std::map<std::int64_t, std::shared_ptr<const Plan>> kept;  // by iteration
+    std::int64_t newest = -1;
+    std::int64_t resolved = -1;  // iteration of the last planned call that arrived here
+  };
+
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake);
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
@@ -114,6 +120,7 @@ class Engine {
   bool take_submissions();
   std::optional<const ScheduleKey*> planned_key(const Call& call) const;
   bool resolve(Submission& submission);
+  std::uint64_t called_or_waiting() const { return called_ + (unplanned_ ? 1 : 0); }
   bool tell_plans_end();
   void arrive(Submission& submission);
   void prepare(std::uint64_t seq, Pending& pending);
@@ -172,7 +179,7 @@ class Engine {
   std::deque<Submission> inbox_;
   std::uint64_t next_seq_ = 0;
   std::shared_ptr<const Failure> failure_;
-  std::map<std::int64_t, std::map<std::int64_t, std::shared_ptr<const Plan>>> plans_;  // by stream
+  std::map<std::int64_t, StreamPlans> plans_;  // by stream
   std::optional<PlansEnd> plans_end_;
   std::atomic<bool> plans_end_untold_{false};
 
@@ -186,7 +193,6 @@ class Engine {
   std::condition_variable parking_changed_;
 
   int wake_fd_;
-  const int process_;  // that made it: a forked child only forgets it
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -11,7 +11,6 @@ namespace patallreduce {
 namespace {
 
 constexpr std::size_t kept_programs = 256;
-constexpr std::int64_t kept_plans = 4;  // per stream: a rank is at most one iteration behind
 
 }  // namespace
 
@@ -25,7 +24,16 @@ bool Engine::take_submissions() {
       inbox_.pop_front();
       any = true;
     }
-    if (!resolve(*unplanned_)) return any;
+    if (!resolve(*unplanned_)) {
+      // No plan can come of a collective that a rank will never call.
+      const std::uint64_t seq = unplanned_->ticket->seq;
+      for (const auto& [peer, called] : left_) {
+        if (called > seq) continue;
+        fail_left(peer, called, seq);
+        return true;
+      }
+      return any;
+    }
     any = true;
     const auto submission = std::move(unplanned_);
     arrive(*submission);
@@ -36,8 +44,9 @@ bool Engine::take_submissions() {
 std::optional<const ScheduleKey*> Engine::planned_key(const Call& call) const {
   const auto stream = plans_.find(call.stream);
   if (stream == plans_.end()) return std::nullopt;
-  const auto plan = stream->second.find(call.iteration);
-  if (plan == stream->second.end()) return std::nullopt;
+  const auto& kept = stream->second.kept;
+  const auto plan = kept.find(call.iteration);
+  if (plan == kept.end()) return std::nullopt;
   const auto& buckets = plan->second->buckets;
   const auto index = static_cast<std::size_t>(call.label);
   const bool named = index < buckets.size() && buckets[index].elements == call.count &&
@@ -87,10 +96,11 @@ void Engine::plan(std::shared_ptr<const Plan> plan) {
   }
   {
     std::lock_guard lock(inbox_mutex_);
-    auto& stream = plans_[plan->stream];
-    stream.erase(stream.begin(), stream.lower_bound(plan->iteration - kept_plans));
+    StreamPlans& stream = plans_[plan->stream];
     const std::int64_t iteration = plan->iteration;
-    stream[iteration] = std::move(plan);
+    stream.newest = std::max(stream.newest, iteration);
+    // A rank can be as many iterations ahead of this one as it has asynchronous calls in flight.
+    if (iteration >= stream.resolved) stream.kept[iteration] = std::move(plan);
     eventfd_write(wake_fd_, 1);  // -1 once closed
   }
   if (drivers_ == 0) unpark();
@@ -102,7 +112,7 @@ void Engine::end_plans(const std::string& reason) {
     if (plans_end_) return;
     PlansEnd end{reason, {}};
     for (const auto& [stream, plans] : plans_)
-      if (!plans.empty()) end.last.emplace_back(stream, plans.rbegin()->first);
+      if (plans.newest >= 0) end.last.emplace_back(stream, plans.newest);
     plans_end_ = std::move(end);
     plans_end_untold_ = true;
     eventfd_write(wake_fd_, 1);
@@ -119,6 +129,12 @@ std::optional<std::string> Engine::plans_ended() const {
 void Engine::arrive(Submission& submission) {
   const std::uint64_t seq = submission.ticket->seq;
   called_ = seq + 1;
+  if (submission.call.planned()) {
+    std::lock_guard lock(inbox_mutex_);
+    StreamPlans& stream = plans_[submission.call.stream];
+    stream.resolved = submission.call.iteration;
+    stream.kept.erase(stream.kept.begin(), stream.kept.lower_bound(stream.resolved));
+  }
   const auto [place, is_new] = pending_.try_emplace(seq);
   Pending& pending = place->second;
   pending.ticket = submission.ticket;

@@ -45,7 +45,7 @@ void Engine::handle(int from, const Announcement& announcement) {
 
 void Engine::handle(int from, const Pulse& pulse) {
   liveness_.heard(from, now_s(), pulse.called);
-  if (pulse.answer) tell(from, Pulse{called_, false});
+  if (pulse.answer) tell(from, Pulse{called_or_waiting(), false});
 }
 
 // Passed on: this rank may end, and be missed by a third, before the third has heard why.
@@ -139,7 +139,7 @@ void Engine::check_deadlines(double now) {
     }
   }
   if (old) {
-    if (liveness_.due(now, interval)) tell_all(Pulse{called_, true});
+    if (liveness_.due(now, interval)) tell_all(Pulse{called_or_waiting(), true});
   } else {
     liveness_.nothing_pending();
   }

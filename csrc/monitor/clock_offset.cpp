@@ -1,6 +1,7 @@
 #include "monitor/clock_offset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace patallreduce {
@@ -12,7 +13,7 @@ constexpr std::size_t kept_samples = 16;
 }  // namespace
 
 void ClockOffset::sample(double sent_s, double answered_s, double received_s) {
-  if (!(received_s >= sent_s)) return;
+  if (!(received_s >= sent_s) || !std::isfinite(answered_s + sent_s + received_s)) return;
   kept_.push_back({received_s - sent_s, answered_s - (sent_s + received_s) / 2});
   if (kept_.size() > kept_samples) kept_.pop_front();
   ++taken_;

@@ -43,7 +43,11 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
     for (int r = 0; r < ranks_; ++r) stream.ranks.emplace_back(job);
   }
   Rank& rank = stream.ranks[from];
-  if (stage.iteration < rank.iteration) return std::nullopt;  // out of its time
+  if (stage.iteration < rank.iteration) {  // out of its time; but who asks waits for an answer
+    const bool asks = std::holds_alternative<Asked>(report);
+    if (!asks || stage.iteration <= stream.planned) return std::nullopt;
+    return decide(stream, stage, now_s, records);
+  }
   enter(rank, stage.iteration);
   std::visit([&](const auto& r) { records.take(from, r); }, report);
   const bool asked = std::visit(

@@ -29,28 +29,18 @@ Monitor::Monitor(std::shared_ptr<Transport> transport, MonitorOptions options)
       transport_(std::move(transport)),
       leader_(ranks_),
       records_(ranks_),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      process_(getpid()) {}
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-Monitor::~Monitor() {
-  if (getpid() != process_) {  // a forked child has neither the thread nor the connections
-    thread_.detach();
-    new std::shared_ptr<Transport>(std::move(transport_));
-    return;
-  }
-  close(0);
-}
+Monitor::~Monitor() { close(0); }
 
 void Monitor::start() {
   thread_ = std::thread([this] { thread_main(); });
 }
 
 void Monitor::report(Report report) {
-  {
-    std::lock_guard lock(mutex_);
-    if (failure_) return;
-    inbox_.push_back(std::move(report));
-  }
+  std::lock_guard lock(mutex_);
+  if (failure_ || wake_fd_ < 0) return;
+  inbox_.push_back(std::move(report));
   eventfd_write(wake_fd_, 1);
 }
 
@@ -79,10 +69,9 @@ std::optional<std::string> Monitor::failure() const {
 }
 
 void Monitor::fail(const std::string& why) {
-  {
-    std::lock_guard lock(mutex_);
-    told_to_fail_ = why;
-  }
+  std::lock_guard lock(mutex_);
+  if (wake_fd_ < 0) return;
+  told_to_fail_ = why;
   eventfd_write(wake_fd_, 1);
 }
 
@@ -100,6 +89,20 @@ void Monitor::thread_main() {
     inbox_.clear();
   }
   if (rank_ == leader_rank) options_.ended(*failure_);
+  swallow();
+}
+
+// What the others still send to a monitor that ended must not pile up in their memory.
+void Monitor::swallow() {
+  try {
+    Events events;
+    while (!stopping_) {
+      events.clear();
+      transport_->progress(events);
+      if (events.empty()) rest();
+    }
+  } catch (const std::exception&) {  // then the connections are dead, which the others see
+  }
 }
 
 void Monitor::run() {
@@ -137,7 +140,7 @@ void Monitor::rest() {
   fds[count++] = {wake_fd_, POLLIN, 0};
   for (const int fd : transport_->event_fds()) fds[count++] = {fd, POLLIN, 0};
   timespec limit{3600, 0};
-  if (rank_ != leader_rank) {
+  if (rank_ != leader_rank && !failure()) {
     const double left_s = std::clamp(next_ping_s_ - now_s(), 0.0, ping_interval_s);
     limit.tv_sec = static_cast<time_t>(left_s);
     limit.tv_nsec = static_cast<long>((left_s - static_cast<double>(limit.tv_sec)) * 1e9);
@@ -199,8 +202,16 @@ void Monitor::handle(int, const Pong& pong) {
 
 void Monitor::handle(int, const Plan& plan) { publish(plan); }
 
+std::vector<int> plan_children(int rank, int ranks) {
+  int step = 1;
+  while (step <= rank) step *= 2;
+  std::vector<int> children;
+  for (; rank + step < ranks; step *= 2) children.insert(children.begin(), rank + step);
+  return children;
+}
+
 // The own engine first: should the leader fail while telling others, its engine knows this plan as
-// one that some may follow. Rank r's children are r + 2^k for every 2^k > r, the deepest first.
+// one that some may follow.
 void Monitor::publish(Plan plan) {
   std::string bytes = encode(plan);
   if (bytes.size() > max_control_bytes) {  // thousands of ranks and dozens of buckets
@@ -212,12 +223,7 @@ void Monitor::publish(Plan plan) {
     records_.take(plan);
   }
   options_.planned(std::make_shared<const Plan>(std::move(plan)));
-  int step = 1;
-  while (step <= rank_) step *= 2;
-  std::vector<int> children;
-  for (; rank_ + step < ranks_; step *= 2) children.push_back(rank_ + step);
-  std::for_each(children.rbegin(), children.rend(),
-                [&](int child) { transport_->control(child, bytes); });
+  for (const int child : plan_children(rank_, ranks_)) transport_->control(child, bytes);
 }
 
 void Monitor::close(double timeout_s) {
@@ -227,7 +233,9 @@ void Monitor::close(double timeout_s) {
   eventfd_write(wake_fd_, 1);
   if (thread_.joinable()) thread_.join();
   transport_->close(timeout_s);
+  std::lock_guard lock(mutex_);  // a late report must not write to another's descriptor
   ::close(wake_fd_);
+  wake_fd_ = -1;
 }
 
 }  // namespace patallreduce

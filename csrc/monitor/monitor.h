@@ -23,6 +23,10 @@
 
 namespace patallreduce {
 
+// To whom a rank hands a plan on: a binomial tree from rank 0. Rank r's children are r + 2^k for
+// every 2^k > r; the nearest has the deepest tree below it and comes last here.
+std::vector<int> plan_children(int rank, int ranks);
+
 struct MonitorOptions {
   double clock_skew_s = 0;  // added to every reading of this rank's clock: for tests
   std::function<void(std::shared_ptr<const Plan>)> planned;
@@ -36,7 +40,7 @@ class Monitor {
   Monitor(const Monitor&) = delete;
 
   void start();
-  // Never waits; from any thread. Times as now_s().
+  // Never waits; from any thread; after the end it is ignored. Times as now_s().
   void report(Report report);
   // How plans are chosen; until it is set they leave every call its own schedule. Used on the
   // leader alone, from the monitor's thread.
@@ -53,6 +57,7 @@ class Monitor {
  private:
   void thread_main();
   void run();
+  void swallow();
   bool turn();
   void rest();
   void take(Report report);
@@ -82,8 +87,7 @@ class Monitor {
   Leader leader_;
   Records records_;
 
-  int wake_fd_;
-  const int process_;
+  int wake_fd_;  // -1: closed
   std::atomic<bool> stopping_{false};
   bool closed_ = false;
   std::thread thread_;

@@ -48,7 +48,9 @@ void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& r
                         int largest_count);
 
 void test_control(Random& random);
+void test_reports(Random& random);
 void test_schedules(Random& random);
+void test_monitors(Random& random);
 void test_failures(Random& random);
 void test_ucx(Random& random, const std::string& libucp);
 

@@ -28,7 +28,8 @@ void until_failure(Engines& engines, Random& random, Kind kind, int named,
     }
     for (const auto& ticket : tickets) {
       wait(*engines[rank], *ticket);
-      CHECK(!ticket->failure || (ticket->failure->kind == kind && ticket->failure->rank == named));
+      if (ticket->failure && !(ticket->failure->kind == kind && ticket->failure->rank == named))
+        failed(__FILE__, __LINE__, ticket->failure->what);
     }
     const auto failure = engines[rank]->failure();
     CHECK(failure && failure->kind == kind && failure->rank == named);

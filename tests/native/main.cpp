@@ -30,7 +30,9 @@ int main(int argc, char** argv) {
   using namespace patallreduce::native;
   seed = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
   run("control", test_control);
+  run("reports", test_reports);
   run("schedules", test_schedules);
+  run("monitors", test_monitors);
   run("failures", test_failures);
   if (argc > 2) run("ucx", [&](Random& random) { test_ucx(random, argv[2]); });
 }

@@ -1,0 +1,203 @@
+"""The leader as a state machine: when it decides, for what, and what never disturbs it."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patallreduce import _core
+from tests.monitor.replay import LINK, SIZES, Job, leader
+
+RANKS = 4
+SLOW = [0.1, 0.1, 0.5, 0.1]  # rank 2, by ten transfers of the first bucket
+
+
+def only(plans):
+    assert len(plans) == 1
+    return plans[0]
+
+
+def last_in_chain(plan):
+    """The rank that the first bucket's schedule puts last; None for a schedule without order."""
+    _, _, algorithm, _, arrivals_s = plan.buckets[0]
+    return arrivals_s.index(max(arrivals_s)) if algorithm == "slt" else None
+
+
+def test_the_first_to_ask_makes_the_plan_due_and_nobody_else():
+    job = Job(RANKS)
+    for _ in range(4):
+        iteration = job.iteration
+        kind, rank, plan = only(job.iterate([0.4, 0.3, 0.1, 0.2], fractions=()))
+        assert (kind, rank) == ("asked", 2)
+        assert (plan.stream, plan.iteration) == (1, iteration)
+
+
+def test_all_usual_edges_make_the_plan_due_before_anybody_asks():
+    """Rank 1's last edge is the last of all, and it still comes before rank 0 arrives."""
+    job = Job(RANKS)
+    computes_s = [0.40, 0.42, 0.41, 0.40]
+    only(job.iterate(computes_s))
+    for _ in range(3):
+        kind, rank, _ = only(job.iterate(computes_s))
+        assert (kind, rank) == ("edge", 1)
+        assert job.leader.records()[-1]["edges"] == RANKS
+
+
+def test_a_rank_without_its_usual_edges_is_not_waited_for_when_another_asks():
+    job = Job(RANKS)
+    for _ in range(3):
+        job.iterate(SLOW)
+    kind, _, plan = only(job.iterate(SLOW, silent=[2]))
+    assert kind == "asked"
+    assert last_in_chain(plan) == 2, "history says that it is late"
+    assert job.leader.records()[-1]["edges"] == RANKS - 1
+
+
+def test_a_late_rank_is_learned_and_a_moved_one_learned_again():
+    job = Job(RANKS)
+    plans = [only(job.iterate(SLOW))[2] for _ in range(4)]
+    assert plans[0].buckets == []  # nothing is known yet
+    assert [last_in_chain(plan) for plan in plans[2:]] == [2, 2]
+    moved = [0.5, 0.1, 0.1, 0.1]
+    plans = [only(job.iterate(moved, fractions=()))[2] for _ in range(4)]
+    assert last_in_chain(plans[-1]) == 0
+
+
+def test_progress_shows_a_late_rank_in_the_same_iteration():
+    job = Job(RANKS)
+    for _ in range(6):
+        job.iterate([0.2, 0.2, 0.2, 0.2])
+    assert last_in_chain(only(job.iterate([0.2, 0.9, 0.2, 0.2]))[2]) == 1
+
+
+def test_without_a_selector_plans_leave_every_call_its_own_schedule():
+    job = Job(RANKS, chooses=False)
+    for _ in range(3):
+        assert only(job.iterate(SLOW))[2].buckets == []
+
+
+def test_plans_name_the_sizes_that_the_leader_saw_last():
+    job = Job(RANKS)
+    for _ in range(3):
+        plan = only(job.iterate(SLOW))[2]
+    assert [bucket[:2] for bucket in plan.buckets] == SIZES
+    job.sizes = [(1000, 8)]  # the buckets were rebuilt
+    assert [b[:2] for b in only(job.iterate(SLOW))[2].buckets] == SIZES
+    assert [b[:2] for b in only(job.iterate(SLOW))[2].buckets] == [(1000, 8)]
+
+
+def test_buckets_without_elements_do_no_harm():
+    job = Job(RANKS, sizes=[(0, 4), (5, 4)])
+    for _ in range(4):
+        plan = only(job.iterate(SLOW))[2]
+    assert [bucket[0] for bucket in plan.buckets] == [0, 5]
+
+
+def test_iterations_may_be_left_out():
+    job = Job(RANKS)
+    for iteration in (0, 1, 5, 6, 1000):
+        job.iteration = iteration
+        assert only(job.iterate(SLOW))[2].iteration == iteration
+
+
+def test_reports_of_an_iteration_that_is_over_are_dropped():
+    job = Job(RANKS)
+    for _ in range(3):
+        job.iterate(SLOW)
+    before = str(job.leader.records())  # as text: NaN equals nothing
+    old = []
+    Job.iterate(job, [9.0, 9.0, 9.0, 9.0], told=old)
+    assert job.tell(old, iteration=1) == []
+    assert str(job.leader.records()) == before
+
+
+def test_who_asks_gets_a_plan_though_its_own_later_reports_came_first():
+    state = leader(RANKS)
+    assert state.edge(1, 1, 7, 0.5, 10.0, 10.0) is None
+    assert state.asked(1, 1, 6, 10.1, 10.1).iteration == 6
+    assert state.asked(1, 1, 6, 10.1, 10.1) is None
+    assert state.asked(2, 1, 6, 10.2, 10.2) is None
+    assert state.asked(1, 1, 7, 10.3, 10.3).iteration == 7
+
+
+def test_streams_do_not_mix():
+    job, other = Job(RANKS), Job(RANKS, stream=2)
+    other.leader = job.leader
+    for _ in range(4):
+        late_2 = only(job.iterate(SLOW))[2]
+        late_0 = only(other.iterate(SLOW[::-1]))[2]
+    assert (last_in_chain(late_2), last_in_chain(late_0)) == (2, 1)
+
+
+def test_too_many_streams_get_plans_that_say_nothing():
+    state = leader(2)
+    for stream in range(256):
+        assert state.asked(0, stream, 0, 1.0, 1.0) is not None
+    for iteration in range(3):
+        assert state.started(1, 256, iteration, 1.0, [], 1.0) is None
+        for rank in range(2):
+            plan = state.asked(rank, 256, iteration, 1.0, 1.0)
+            assert (plan.iteration, plan.buckets) == (iteration, [])
+    assert state.asked(1, 3, 1, 1.0, 1.0).iteration == 1, "the known ones go on"
+
+
+wild = st.one_of(
+    st.floats(), st.sampled_from([0.0, -1.0, 1e300, math.nan, math.inf, 0.5, 100.3, 1e12])
+)
+few = st.lists(wild, max_size=3)
+kinds = st.one_of(
+    st.tuples(st.just("started"), wild, few),
+    st.tuples(st.just("edge"), wild, wild),
+    st.tuples(st.just("asked"), wild),
+    st.tuples(
+        st.just("arrived"),
+        few,
+        st.lists(st.tuples(st.integers(0, 1 << 40), st.sampled_from([1, 2, 4, 8])), max_size=3),
+    ),
+)
+reports = st.lists(st.tuples(kinds, st.integers(0, 2), st.integers(0, 4), wild), max_size=60)
+
+
+@settings(max_examples=150, deadline=None)
+@given(reports)
+def test_whatever_is_reported_every_iteration_has_at_most_one_plan(told):
+    """Wild numbers in any order: nothing is raised, and plans stay plans."""
+    state = leader(3)
+    planned = set()
+    for _ in range(2):  # a first round to learn rubbish from, a second to use it
+        for (kind, *arguments), rank, iteration, now_s in told:
+            plan = getattr(state, kind)(rank, 1, iteration, *arguments, now_s)
+            if plan is None:
+                continue
+            assert plan.iteration == iteration
+            assert iteration not in planned
+            planned.add(iteration)
+            for elements, element_bytes, algorithm, segments, arrivals_s in plan.buckets:
+                assert 1 <= segments <= max(elements, 1)
+                assert element_bytes in {1, 2, 4, 8}
+                assert algorithm
+                assert len(arrivals_s) in {0, 3}
+                assert all(0 <= arrival_s < math.inf for arrival_s in arrivals_s)
+
+
+@pytest.mark.parametrize("ranks", range(1, 71))
+def test_the_plan_reaches_every_rank_once(ranks):
+    reached, new = [0], [0]
+    while new:
+        new = [child for rank in new for child in _core.plan_children(rank, ranks)]
+        reached += new
+    assert sorted(reached) == list(range(ranks))
+
+
+def test_the_tree_is_as_deep_as_a_binomial_one():
+    depth = {0: 0}
+    for rank in range(1000):  # a parent's number is lower than its children's
+        for child in _core.plan_children(rank, 1000):
+            depth[child] = depth[rank] + 1
+    assert max(depth.values()) <= 10  # log2 of 1000, rounded up
+
+
+def test_the_selector_of_the_replay_is_the_real_one():
+    choice = _core.Selector(RANKS, *LINK).choose(*SIZES[0], SLOW)
+    assert choice[0] == "slt"

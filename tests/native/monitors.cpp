@@ -1,0 +1,142 @@
+// Monitors on ranks as threads: plans arrive while calls are submitted, and monitors end or close
+// meanwhile. Every rank runs the same schedules, and every sum is right.
+#include <mutex>
+#include <optional>
+
+#include "check.h"
+#include "executor/engine.h"
+#include "monitor/monitor.h"
+#include "transport/delayed.h"
+#include "transport/loopback.h"
+
+namespace patallreduce::native {
+
+namespace {
+
+constexpr int count = 3000;
+
+struct Ranks {
+  std::vector<std::unique_ptr<Engine>> engines;  // outlive the monitors that hand them plans
+  std::vector<std::unique_ptr<Monitor>> monitors;
+};
+
+Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
+  Ranks made;
+  made.engines = loopback_engines(ranks, nullptr);
+  auto hub = std::make_shared<LoopbackHub>(ranks);
+  const std::uint64_t seed = random();
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::shared_ptr<Transport> aside = std::make_shared<Loopback>(hub, rank);
+    if (delay_s > 0) aside = std::make_shared<Delayed>(aside, delay_s, seed);
+    Engine* engine = made.engines[rank].get();
+    MonitorOptions options;
+    options.clock_skew_s = rank * 3.0;
+    options.planned = [engine](std::shared_ptr<const Plan> plan) { engine->plan(std::move(plan)); };
+    options.ended = [engine](const std::string& why) { engine->end_plans(why); };
+    made.monitors.push_back(std::make_unique<Monitor>(std::move(aside), std::move(options)));
+  }
+  each_rank(ranks, [&](int rank) { made.monitors[rank]->start(); });
+  return made;
+}
+
+// Chooses something else every time, so that a rank with another plan would be found.
+Leader::Chooser moody(std::shared_ptr<Random> random) {
+  return [random](std::uint64_t, std::uint32_t, const Forecast& forecast) {
+    static const char* const names[] = {"ring", "slt", "prr"};
+    ScheduleKey key{names[pick(*random, 0, 2)], pick(*random, 1, 20), {}, 1e-3};
+    if (key.algorithm != "prr") key.segment_time_s = 0;
+    if (key.algorithm != "ring")
+      for (std::size_t r = 0; r < forecast.arrivals_s.size(); ++r)
+        key.arrivals_s.push_back(pick(*random, 0, 9));
+    return std::optional(key);
+  };
+}
+
+Call planned_call(std::int64_t stream, std::int64_t iteration, int bucket) {
+  Call call = call_of(count, "ring", 3);
+  call.label = bucket;
+  call.stream = stream;
+  call.iteration = iteration;
+  return call;
+}
+
+void report(Monitor& monitor, Report report, Random& random) {
+  if (pick(random, 0, 9) == 0) return;  // lost
+  if (pick(random, 0, 9) == 0) monitor.report(report);
+  monitor.report(std::move(report));
+}
+
+// `disturb(rank, iteration)` may end or close a monitor.
+void iterate(Ranks& made, Random& random, int iterations,
+             const std::function<void(int, int)>& disturb) {
+  const int ranks = static_cast<int>(made.engines.size());
+  made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random())));
+  std::mutex mutex;
+  std::vector<std::string> keys(iterations * 2);
+  const unsigned long seed = random();
+  each_rank(ranks, [&](int rank) {
+    Random own(seed + static_cast<unsigned long>(rank));
+    Engine& engine = *made.engines[rank];
+    Monitor& monitor = *made.monitors[rank];
+    std::vector<std::vector<float>> values;
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    const auto settle = [&](int number) {
+      wait(engine, *tickets[number]);
+      if (tickets[number]->failure) failed(__FILE__, __LINE__, tickets[number]->failure->what);
+      for (const float value : values[number]) CHECK(value == static_cast<float>(ranks) * number);
+      const std::string key = describe(tickets[number]->key);
+      std::lock_guard lock(mutex);
+      if (keys[number].empty()) keys[number] = key;
+      CHECK(keys[number] == key);
+    };
+    for (int i = 0; i < iterations; ++i) {
+      disturb(rank, i);
+      const Stage stage{1, i};
+      report(monitor, Started{stage, now_s(), {}}, own);
+      report(monitor, EdgeReached{stage, 0.5, now_s()}, own);
+      pause(own, 1500);
+      monitor.report(Asked{stage, now_s()});
+      for (int bucket = 0; bucket < 2; ++bucket) {
+        values.emplace_back(count, static_cast<float>(tickets.size()));
+        tickets.push_back(
+            engine.submit_queued(values.back().data(), planned_call(1, i, bucket), 60));
+      }
+      report(monitor, Arrived{stage, {now_s(), now_s()}, {{count, 4}, {count, 4}}}, own);
+      monitor.records();
+      if (i >= 10) settle(2 * (i - 10)), settle(2 * (i - 10) + 1);  // up to 20 in flight
+    }
+    for (int number = std::max(0, 2 * (iterations - 10)); number < 2 * iterations; ++number)
+      settle(number);
+    engine.close(30);  // while others still get plans
+    monitor.close(1);
+    monitor.report(Asked{{1, iterations}, 0});  // comes too late, does nothing
+  });
+}
+
+}  // namespace
+
+void test_monitors(Random& random) {
+  const auto nothing = [](int, int) {};
+  for (const int ranks : {2, 3, 5, 8}) {
+    for (const double delay_s : {0.0, 5e-3}) {
+      Ranks made = ranks_with_monitors(ranks, delay_s, random);
+      iterate(made, random, 60, nothing);
+    }
+    for (const bool leader : {false, true}) {
+      Ranks made = ranks_with_monitors(ranks, leader ? 2e-3 : 0, random);
+      const int at = pick(random, 0, 40), victim = leader ? 0 : pick(random, 1, ranks - 1);
+      iterate(made, random, 60, [&](int rank, int i) {
+        if (i == at && rank == victim) made.monitors[rank]->fail("by the test");
+      });
+      CHECK(made.monitors[victim]->failure());
+      CHECK(made.engines[ranks - 1]->plans_ended().has_value() == leader);
+    }
+    // All of them, in any order, from other threads.
+    Ranks made = ranks_with_monitors(ranks, 0, random);
+    iterate(made, random, 60, [&](int rank, int i) {
+      if (i == 10 + 5 * rank) made.monitors[(rank + 1) % ranks]->fail("by the test");
+    });
+  }
+}
+
+}  // namespace patallreduce::native

@@ -1,0 +1,93 @@
+// The bytes between monitors: what is encoded comes back; mutated and random bytes never do harm.
+#include "monitor/reports.h"
+
+#include <cmath>
+#include <limits>
+
+#include "check.h"
+
+namespace patallreduce::native {
+
+namespace {
+
+constexpr int ranks = 4;
+
+double any_time(Random& random) {
+  static const double odd[] = {0, -1, 1e300, std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN()};
+  return pick(random, 0, 3) ? pick(random, 0, 1 << 20) / 1024.0 : odd[pick(random, 0, 4)];
+}
+
+std::vector<double> any_times(Random& random) {
+  std::vector<double> times(pick(random, 0, 5));
+  for (double& at_s : times) at_s = any_time(random);
+  return times;
+}
+
+std::vector<MonitorMessage> samples(Random& random) {
+  const Stage stage{pick(random, 0, 9), pick(random, 0, 1 << 30)};
+  Arrived arrived{stage, any_times(random), {}};
+  for (int left = pick(random, 0, 4); left > 0; --left)
+    arrived.sizes.push_back({random() >> 20, static_cast<std::uint32_t>(pick(random, 0, 8))});
+  Plan plan{stage.stream, stage.iteration, {}};
+  for (int left = pick(random, 0, 4); left > 0; --left) {
+    ScheduleKey key{"slt", pick(random, 1, 500), {}, 0};
+    if (pick(random, 0, 1)) key.arrivals_s = {0, pick(random, 0, 1) ? 0.25 : 1.0, 3, 2};
+    plan.buckets.push_back({random() >> 30, 4, key});
+  }
+  return {Report{Started{stage, any_time(random), any_times(random)}},
+          Report{EdgeReached{stage, any_time(random), any_time(random)}},
+          Report{Asked{stage, any_time(random)}},
+          Report{arrived},
+          Ping{any_time(random)},
+          Pong{any_time(random), any_time(random)},
+          plan};
+}
+
+// Accepted is only what this library would have written itself.
+bool accepted(const std::string& bytes) {
+  const auto message = decode_monitor_message(bytes, ranks);
+  if (!message) return false;
+  CHECK(encode(*message).size() == bytes.size());
+  if (const auto* plan = std::get_if<Plan>(&*message)) {
+    CHECK(plan->stream >= 0 && plan->iteration >= 0);
+    for (const PlannedBucket& bucket : plan->buckets) {
+      CHECK(bucket.key.segments >= 1 && bucket.key.segments < 1 << 18);
+      CHECK(bucket.key.arrivals_s.empty() || bucket.key.arrivals_s.size() == ranks);
+      for (const double arrival_s : bucket.key.arrivals_s)
+        CHECK(std::isfinite(arrival_s) && arrival_s >= 0);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void test_reports(Random& random) {
+  int mutants = 0;
+  for (int i = 0; i < 5000; ++i) {
+    for (const MonitorMessage& message : samples(random)) {
+      const std::string bytes = encode(message);
+      const auto back = decode_monitor_message(bytes, ranks);
+      CHECK(back && back->index() == message.index() && encode(*back) == bytes);
+      CHECK(!accepted(bytes + static_cast<char>(random())));  // rubbish behind it
+      for (std::size_t left = 0; left < bytes.size(); left += pick(random, 1, 9))
+        CHECK(!accepted(bytes.substr(0, left)));
+      std::string mutant = bytes;
+      for (int changes = pick(random, 1, 4); changes > 0; --changes)
+        mutant[random() % mutant.size()] = static_cast<char>(random());
+      mutants += accepted(mutant);
+    }
+    std::string noise(pick(random, 0, 200), '\0');
+    for (char& byte : noise) byte = static_cast<char>(random());
+    if (!noise.empty()) noise[0] = static_cast<char>(pick(random, 0, 7));
+    accepted(noise);
+  }
+  CHECK(mutants > 0);
+  // A count of more buckets than any model has is refused before memory is asked for.
+  std::string huge = encode(Report{Arrived{{1, 1}, {}, {}}});
+  huge[17] = huge[18] = huge[19] = huge[20] = '\x7f';
+  CHECK(!decode_monitor_message(huge, ranks));
+}
+
+}  // namespace patallreduce::native
