@@ -212,7 +212,9 @@ class Communicator:
             self._link = Link(1e-6, 1e9) if self.ranks == 1 else self._measure_link()
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
-            self._monitor.set_selector(new_selector(self.ranks, self._link))
+            self._monitor.set_selector(
+                new_selector(self.ranks, self._link), 1 / self._link.bytes_per_s
+            )
         return self._link
 
     @property

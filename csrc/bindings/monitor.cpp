@@ -69,12 +69,14 @@ struct Replay {
   Leader leader;
   Records records;
 
-  Replay(int ranks, std::shared_ptr<Selector> selector) : leader(ranks), records(ranks) {
-    if (selector) leader.set_chooser(chooser_of(std::move(selector)));
+  Replay(int ranks, std::shared_ptr<Selector> selector, double patience_s_per_byte)
+      : leader(ranks), records(ranks) {
+    if (selector) leader.set_chooser(chooser_of(std::move(selector)), patience_s_per_byte);
   }
   std::optional<Plan> take(int rank, const Report& report, double now_s) {
     return leader.take(rank, report, now_s, records);
   }
+  std::optional<Plan> overdue(double now_s) { return leader.overdue(now_s, records); }
 };
 
 using Sizes = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
@@ -102,7 +104,9 @@ void bind_parts(py::module_& m) {
                              "[(elements, element_bytes, algorithm, segments, arrivals_s)]")
       .def_property_readonly("message_bytes", [](const Plan& plan) { return encode(plan).size(); });
   py::class_<Replay>(m, "Leader", "Turns reports into plans; without thread, clock and messages.")
-      .def(py::init<int, std::shared_ptr<Selector>>(), "ranks"_a, "selector"_a = nullptr)
+      .def(py::init<int, std::shared_ptr<Selector>, double>(), "ranks"_a, "selector"_a = nullptr,
+           "patience_s_per_byte"_a = 0.0)
+      .def("overdue", &Replay::overdue, "now_s"_a)
       .def(
           "started",
           [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double at_s,
@@ -156,10 +160,10 @@ void bind_monitor(py::module_& m) {
       .def("start", &Monitor::start)
       .def(
           "set_selector",
-          [](Monitor& monitor, std::shared_ptr<Selector> selector) {
-            monitor.set_chooser(chooser_of(std::move(selector)));
+          [](Monitor& monitor, std::shared_ptr<Selector> selector, double patience_s_per_byte) {
+            monitor.set_chooser(chooser_of(std::move(selector)), patience_s_per_byte);
           },
-          "selector"_a)
+          "selector"_a, "patience_s_per_byte"_a)
       .def(
           "started",
           [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double at_s,

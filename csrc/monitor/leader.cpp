@@ -84,9 +84,35 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
           },
       },
       report);
-  if (stage.iteration <= stream.planned) return std::nullopt;
-  if (!asked && !due(stream, stage.iteration)) return std::nullopt;
+  if (stage.iteration <= stream.planned && !stream.asking.count(stage.iteration))
+    return std::nullopt;
+  const bool decides = asked ? waited_enough(stream, stage.iteration, now_s) : false;
+  if (!decides && !due(stream, stage.iteration)) return std::nullopt;
   return decide(stream, stage, now_s, records);
+}
+
+// One more rank asks.
+bool Leader::waited_enough(Stream& stream, std::int64_t iteration, double now_s) const {
+  double message_bytes = 0;
+  for (const BucketSize& size : stream.sizes)
+    message_bytes += static_cast<double>(size.elements) * size.element_bytes;
+  Asking& asking = stream.asking[iteration];
+  if (asking.ranks == 0) asking.until_s = now_s + patience_s_per_byte_ * message_bytes;
+  return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
+}
+
+std::optional<Plan> Leader::overdue(double now_s, Records& records) {
+  for (auto& [number, stream] : streams_)
+    for (const auto& [iteration, asking] : stream.asking)
+      if (now_s >= asking.until_s) return decide(stream, {number, iteration}, now_s, records);
+  return std::nullopt;
+}
+
+double Leader::next_overdue_s() const {
+  double next_s = std::numeric_limits<double>::infinity();
+  for (const auto& [number, stream] : streams_)
+    for (const auto& [iteration, asking] : stream.asking) next_s = std::min(next_s, asking.until_s);
+  return next_s;
 }
 
 void Leader::enter(Rank& rank, std::int64_t iteration) {
@@ -102,7 +128,8 @@ bool Leader::due(const Stream& stream, std::int64_t iteration) const {
 }
 
 Plan Leader::decide(Stream& stream, const Stage& stage, double now_s, Records& records) {
-  stream.planned = stage.iteration;
+  stream.planned = std::max(stream.planned, stage.iteration);
+  stream.asking.erase(stage.iteration);
   Plan plan{stage.stream, stage.iteration, {}};
   std::vector<std::vector<double>> predicted_s;
   for (std::size_t b = 0; choose_ && b < stream.sizes.size(); ++b) {

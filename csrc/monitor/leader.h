@@ -1,7 +1,11 @@
 // Turns the reports of all ranks into one plan per iteration. No thread, no clock, no messages.
 //
-// A plan is decided when every rank has made the last progress report it usually makes, or when the
-// first rank asks, having arrived: whichever is earlier. What is missing is filled from history.
+// A plan is decided when every rank has made the last progress report it usually makes. When a rank
+// asks, having arrived, the others have a little longer: until half of the ranks have asked, or for
+// the time of one transfer of the iteration's buckets. A rank that its last all-reduce let go
+// before the others is also the first to come back, when nobody else has reported anything yet; and
+// one rank's start cannot shorten an all-reduce by more than that. What is missing is filled from
+// history, and silence counts: who should have reported by now is late.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +31,19 @@ class Leader {
 
   explicit Leader(int ranks) : ranks_(ranks) {}
 
-  // Until it is set, plans leave every call its own schedule.
-  void set_chooser(Chooser choose) { choose_ = std::move(choose); }
+  // Until it is set, plans leave every call its own schedule, and are decided when the first rank
+  // asks. `patience_s_per_byte`: how long a rank that asks may wait for half of the others.
+  void set_chooser(Chooser choose, double patience_s_per_byte = 0) {
+    choose_ = std::move(choose);
+    patience_s_per_byte_ = patience_s_per_byte;
+  }
 
   // Returns the plan that this report made due.
   std::optional<Plan> take(int rank, const Report& report, double now_s, Records& records);
+  // A plan that is due because whoever asked has waited long enough; call until there is none.
+  std::optional<Plan> overdue(double now_s, Records& records);
+  // When overdue() will have one; infinite: not before another report.
+  double next_overdue_s() const;
 
  private:
   struct Rank {
@@ -45,20 +57,27 @@ class Leader {
     double compute_s = -1;   // from start to last arrival, smoothed; < 0: unknown
     bool ready() const { return usual_edge > 0 && newest_edge >= usual_edge; }
   };
+  struct Asking {  // for the plan of one iteration
+    int ranks = 0;
+    double until_s = 0;
+  };
   struct Stream {
     std::vector<Rank> ranks;
-    std::vector<BucketSize> sizes;  // as the leader's own last iteration had them
-    std::int64_t planned = -1;      // newest iteration with a plan
+    std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
+    std::int64_t planned = -1;              // newest iteration with a plan
+    std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
   };
 
   void enter(Rank& rank, std::int64_t iteration);
   bool due(const Stream& stream, std::int64_t iteration) const;
+  bool waited_enough(Stream& stream, std::int64_t iteration, double now_s) const;
   Plan decide(Stream& stream, const Stage& stage, double now_s, Records& records);
   Forecast forecast(const Stream& stream, std::size_t bucket, double now_s,
                     std::vector<double>& predicted_s) const;
 
   int ranks_;
   Chooser choose_;
+  double patience_s_per_byte_ = 0;
   std::map<std::int64_t, Stream> streams_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "clock.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr int leader_rank = 0;
 constexpr double ping_interval_s = 1.0;
 constexpr double first_ping_interval_s = 1e-3;
+constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
 constexpr int most_first_pings = 1000;  // the leader may be a while in coming
 
@@ -44,9 +46,9 @@ void Monitor::report(Report report) {
   eventfd_write(wake_fd_, 1);
 }
 
-void Monitor::set_chooser(Leader::Chooser choose) {
+void Monitor::set_chooser(Leader::Chooser choose, double patience_s_per_byte) {
   std::lock_guard lock(records_mutex_);
-  leader_.set_chooser(std::move(choose));
+  leader_.set_chooser(std::move(choose), patience_s_per_byte);
 }
 
 double Monitor::own_clock_s() const { return now_s() + options_.clock_skew_s; }
@@ -129,8 +131,21 @@ bool Monitor::turn() {
   Events events;
   transport_->progress(events);
   for (const auto& [from, bytes] : events.control) handle(from, bytes);
+  while (auto plan = overdue()) publish(std::move(*plan));
   // A lost rank is the engine's to judge; its reports merely stop.
   return !reports.empty() || !events.empty();
+}
+
+std::optional<Plan> Monitor::overdue() {
+  std::lock_guard lock(records_mutex_);
+  return leader_.overdue(own_clock_s(), records_);
+}
+
+double Monitor::longest_rest_s() const {
+  if (failure()) return an_hour_s;
+  if (rank_ != leader_rank) return std::clamp(next_ping_s_ - now_s(), 0.0, ping_interval_s);
+  std::lock_guard lock(records_mutex_);
+  return std::clamp(leader_.next_overdue_s() - own_clock_s(), 0.0, an_hour_s);
 }
 
 void Monitor::rest() {
@@ -139,12 +154,9 @@ void Monitor::rest() {
   nfds_t count = 0;
   fds[count++] = {wake_fd_, POLLIN, 0};
   for (const int fd : transport_->event_fds()) fds[count++] = {fd, POLLIN, 0};
-  timespec limit{3600, 0};
-  if (rank_ != leader_rank && !failure()) {
-    const double left_s = std::clamp(next_ping_s_ - now_s(), 0.0, ping_interval_s);
-    limit.tv_sec = static_cast<time_t>(left_s);
-    limit.tv_nsec = static_cast<long>((left_s - static_cast<double>(limit.tv_sec)) * 1e9);
-  }
+  const double left_s = longest_rest_s();
+  const timespec limit{static_cast<time_t>(left_s),
+                       static_cast<long>((left_s - std::floor(left_s)) * 1e9)};
   ppoll(fds, count, &limit, nullptr);
   if (fds[0].revents & POLLIN) {
     eventfd_t value;

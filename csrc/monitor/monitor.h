@@ -44,7 +44,7 @@ class Monitor {
   void report(Report report);
   // How plans are chosen; until it is set they leave every call its own schedule. Used on the
   // leader alone, from the monitor's thread.
-  void set_chooser(Leader::Chooser choose);
+  void set_chooser(Leader::Chooser choose, double patience_s_per_byte);
 
   double offset_s() const;  // from this rank's clock to the leader's
   std::vector<IterationRecord> records() const;
@@ -59,6 +59,8 @@ class Monitor {
   void run();
   void swallow();
   bool turn();
+  std::optional<Plan> overdue();
+  double longest_rest_s() const;
   void rest();
   void take(Report report);
   void handle(int from, const std::string& bytes);

@@ -70,7 +70,7 @@ void report(Monitor& monitor, Report report, Random& random) {
 void iterate(Ranks& made, Random& random, int iterations,
              const std::function<void(int, int)>& disturb) {
   const int ranks = static_cast<int>(made.engines.size());
-  made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random())));
+  made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random())), 1e-9);
   std::mutex mutex;
   std::vector<std::string> keys(iterations * 2);
   const unsigned long seed = random();
