@@ -53,7 +53,8 @@ void LoopbackHub::lose(int at, int rank, const std::string& reason) {
 }
 
 void LoopbackHub::lose(int rank) {
-  for (int at = 0; at < ranks(); ++at) lose(at, rank, "lost by the test");
+  for (int at = 0; at < ranks(); ++at)
+    if (at != rank) lose(at, rank, "lost by the test");
 }
 
 Loopback::Loopback(std::shared_ptr<LoopbackHub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {

@@ -21,7 +21,7 @@ class LoopbackHub {
 
   int ranks() const { return static_cast<int>(boxes_.size()); }
 
-  // For tests: every rank sees `rank` as lost, as after a crash. It too, since here it lives on.
+  // For tests: every other rank sees `rank` as lost, as after a crash.
   void lose(int rank);
 
  private:
