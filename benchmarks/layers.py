@@ -19,12 +19,12 @@ import time
 
 import torch
 import torch.distributed as dist
-from patallreduce.hooks.layers import Layers
 from torch import nn
 from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.reduction import processor
+from patallreduce.hooks.layers import Layers
 
 ELEMENTS = 8  # of a parameter
 BUCKET_CAP_MB = 25  # DDP's default

@@ -13,11 +13,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from records import FIRST_STEADY_ITERATION, read_run, read_summary
-from report import Outcome, Scenario, comparison, introduction
+from records import FIRST_STEADY_ITERATION, ITERATIONS_FILE, read_run, read_summary
+from report import Outcome, Scenario, comparison, introduction, monitor_report
 from rich.console import Console
 from rich.markup import escape
 from timeline import draw
+
+import patallreduce as pat
+from patallreduce.pictures import arrival_heat_map
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks/ is not installed
 from benchmarks.lab import Loopback, Network, available, enter_user_namespace, parse_rate
@@ -73,7 +76,13 @@ def main() -> None:
         late_rank=options.late_rank,
     )
     console.print(comparison(scenario, before, after, transfer_s))
+
+    iterations = pat.load_iterations(ours.folder(options.rounds - 1) / ITERATIONS_FILE)
+    console.print(monitor_report(iterations))
+    heat_map = options.out / "arrivals.png"
+    arrival_heat_map(iterations, heat_map)
     console.print(f"\nPicture of what each rank did, and when: [bold]{picture}[/]")
+    console.print(f"Picture of who was late, step by step: [bold]{heat_map}[/]")
     console.print(f"The same as numbers, one JSON line per step: {options.out}/*/rank*.jsonl")
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+ITERATIONS_FILE = "iterations.jsonl"  # what the progress monitor saw, in the same folder
 FIRST_STEADY_ITERATION = 5  # before it: DDP rebuilds its buckets, connections are made, caches fill
 
 

@@ -1,5 +1,7 @@
 """What the demo tells a stranger: what is compared, one table, and what its columns mean."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from records import FIRST_STEADY_ITERATION, Run, Summary, measure
@@ -9,13 +11,16 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+import patallreduce as pat
+from patallreduce.iterations import Iteration
+
 INTRODUCTION = (
     '{ranks} processes ("ranks") train one network together with DistributedDataParallel (DDP). '
     "In every training step each computes gradients from its own images, and an all-reduce sums "
     "them. Here rank {late_rank} computes {late_ms:g} ms longer than the others in every step, as "
     "a slower machine would, and all wait for it. The network is trained with plain DDP, whose "
-    "all-reduce is Gloo's, and with one more line, which is told who is late and by how much:\n\n"
-    '    pat.register(ddp_model, algorithm="{algorithm}", arrivals_s={arrivals_s})\n'
+    "all-reduce is Gloo's, and with one more line, which is not told who is late:\n\n"
+    "    pat.register(ddp_model)\n"
 )
 
 EXPLANATIONS = {
@@ -55,10 +60,7 @@ class Outcome:
 
 def introduction(scenario: Scenario) -> Text:
     """Say what is going to be compared."""
-    arrivals_s = [0.0] * scenario.ranks
-    arrivals_s[scenario.late_rank] = scenario.late_ms / 1e3
-    listed = ", ".join(f"{arrival_s:g}" for arrival_s in arrivals_s)
-    return Text(INTRODUCTION.format(**vars(scenario), arrivals_s=f"[{listed}]"))
+    return Text(INTRODUCTION.format(**vars(scenario)))
 
 
 def comparison(scenario: Scenario, plain: Outcome, ours: Outcome, transfer_s: float) -> Group:
@@ -83,6 +85,21 @@ def comparison(scenario: Scenario, plain: Outcome, ours: Outcome, transfer_s: fl
         f"first third of the steps.\nImages: {escape(plain.summary.images)}.\n"
     )
     return Group(_table(scenario, [plain, ours]), facts, _explanations())
+
+
+def monitor_report(iterations: Sequence[Iteration]) -> Group:
+    """Say what the progress monitor found out by itself, in the last run."""
+    schedules = Counter(
+        bucket.algorithm or "the plain ring (nothing learned yet)"
+        for iteration in iterations
+        for bucket in iteration.buckets
+    )
+    ran = ", ".join(f"{name} in {count} steps" for name, count in schedules.most_common())
+    return Group(
+        Text("\nWhat the progress monitor saw in the last run, without being told:", style="bold"),
+        Text(str(pat.straggler_report(iterations))),
+        Text(f"All-reduces chosen: {ran}."),
+    )
 
 
 def _loss_difference(plain: Run, ours: Run, iterations: int) -> float:

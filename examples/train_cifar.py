@@ -20,7 +20,7 @@ import torch.distributed as dist
 from collectives import sum_over_ranks
 from images import Batches, Images, as_input, load_images
 from network import PARAMETERS, build_network, test_accuracy
-from records import Record, Recorder, Summary, write_summary
+from records import ITERATIONS_FILE, Record, Recorder, Summary, write_summary
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
@@ -144,8 +144,14 @@ def main(options: argparse.Namespace) -> None:
         if options.hook == "patallreduce":
             import patallreduce as pat
 
-            handle = pat.register(ddp, algorithm=options.algorithm, arrivals_s=late_s)
+            handle = pat.register(ddp, algorithm=options.algorithm)
             stack.callback(handle.close)
+            if options.records and rank == 0:  # it knows when every rank arrived
+                stack.callback(
+                    lambda: pat.save_iterations(
+                        options.records / ITERATIONS_FILE, handle.iterations()
+                    )
+                )
         training = Training(ddp, optimizer, images, late_s[rank])
         recorder = None
         if options.records:

@@ -22,7 +22,9 @@ from patallreduce import _core
 from patallreduce.calls import left_open
 from patallreduce.communicator import Communicator
 from patallreduce.hooks.layers import Layers
+from patallreduce.hooks.profile import submit_in_profile
 from patallreduce.iterations import Iteration
+from patallreduce.link import Link
 from patallreduce.stragglers import Report, straggler_report
 
 _log = logging.getLogger("patallreduce")
@@ -47,18 +49,22 @@ class State:
         segments: Segments per bucket; None: by rule.
         transport: "auto" or "ucx".
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+        monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
+        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
 
     It pickles without its communicator, and makes one on the default group when it is loaded, with
     a warning, as torch's PowerSGDState does.
     """
 
     __slots__ = (
-        "_ready",
+        "_handed",
         "_released",
         "algorithm",
         "arrivals_s",
         "communicator",
         "layers",
+        "link",
+        "monitor",
         "process_group",
         "segments",
         "stream",
@@ -75,6 +81,8 @@ class State:
         segments: int | None = None,
         transport: str = "auto",
         timeout_s: float | None = None,
+        monitor: bool | None = None,
+        link: Link | None = None,
     ) -> None:
         self.process_group = process_group
         self.algorithm = algorithm
@@ -82,10 +90,12 @@ class State:
         self.segments = segments
         self.transport = transport
         self.timeout_s = timeout_s
-        self.communicator = _communicator(process_group, transport, timeout_s)
+        self.monitor = monitor
+        self.link = link
+        self.communicator = _communicator(process_group, transport, timeout_s, monitor, link)
         self.stream = self.communicator.new_stream()
         self.layers: Layers | None = None
-        self._ready: list[tuple[float, tuple[int, int]]] = []  # buckets of this iteration
+        self._handed: list[tuple[float, _core.Call]] = []  # buckets of this iteration
         # A bad hint, name or segment count should not wait for the first backward.
         self._check()
         self._released = False
@@ -117,23 +127,23 @@ class State:
         call = self.call_for(tensor, index)
         stream = self.stream
         if stream is None:
-            return self.communicator.submit(tensor, call)[1]
+            return submit_in_profile(self.communicator, tensor, call, index)[1]
         now_s = time.monotonic()
         arrivals_s = None
         if self.layers is not None:
             arrivals_s = self.layers.bucket(index, bucket.parameters(), is_last)
         if index == 0:
-            self._ready.clear()
-        self._ready.append((now_s, (tensor.numel(), tensor.element_size())))
+            self._handed.clear()
+        self._handed.append((now_s, call))
         if left_open(
             self.algorithm, self.segments, self.arrivals_s
         ) and self.communicator.worth_planning(tensor.nbytes):
             call = stream.plan(call, now_s)
-        ticket, future = self.communicator.submit(tensor, call)
+        ticket, future = submit_in_profile(self.communicator, tensor, call, index)
         stream.submitted(ticket)
         if is_last:
-            called_s, sizes = zip(*self._ready, strict=True)
-            stream.arrived(arrivals_s if arrivals_s is not None else called_s, sizes)
+            called_s, calls = zip(*self._handed, strict=True)
+            stream.arrived(arrivals_s if arrivals_s is not None else called_s, calls)
         return future
 
     def release(self) -> None:
@@ -149,7 +159,10 @@ class State:
     def __getstate__(self) -> dict[str, Any]:
         return {
             name: getattr(self, name)
-            for name in ("algorithm", "arrivals_s", "segments", "transport", "timeout_s")
+            for name in (
+                *("algorithm", "arrivals_s", "segments", "transport"),
+                *("timeout_s", "monitor", "link"),
+            )
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -196,8 +209,26 @@ class Handle:
         return self.state.communicator
 
     def stats(self) -> list[dict[str, Any]]:
-        """The last collectives of this rank, as `Communicator.stats`."""
-        return self.communicator.stats()
+        """The last iterations of this model as plain data, oldest first.
+
+        Each a dict: what `Iteration.to_dict` gives (per bucket: algorithm, segments, planned, and
+        per rank predicted_s, arrival_s, finish_s), and over all buckets arrival_s, predicted_s and
+        elapsed_s per rank, last_rank, average_elapsed_s, after_s (the latest finish - the latest
+        arrival). Rank 0 knows all ranks; elsewhere the others' times are NaN, and so is what needs
+        them. Empty without a monitor; `communicator.stats()` has the single collectives.
+        """
+        return [
+            {
+                **iteration.to_dict(),
+                "arrival_s": iteration.arrival_s,
+                "predicted_s": iteration.predicted_s,
+                "elapsed_s": iteration.elapsed_s,
+                "last_rank": iteration.last_rank,
+                "average_elapsed_s": iteration.average_elapsed_s,
+                "after_s": iteration.after_s,
+            }
+            for iteration in self.iterations()
+        ]
 
     def iterations(self) -> list[Iteration]:
         """The last iterations of this model, oldest first: when who arrived, and was expected to.
@@ -229,6 +260,8 @@ def register(
     segments: int | None = None,
     reproducible: bool | None = None,
     timeout_s: float | None = None,
+    monitor: bool | None = None,
+    link: Link | None = None,
 ) -> Handle:
     """Let patallreduce average the gradients of `ddp_model`.
 
@@ -242,6 +275,9 @@ def register(
         segments: Segments per bucket; None: by rule.
         reproducible: Not available yet: anything but None or False raises ValueError.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+        monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
+            PATALLREDUCE_MONITOR, or True.
+        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
 
     Raises:
         TypeError: not a DistributedDataParallel; parameters that are sparse, complex or on CUDA.
@@ -269,6 +305,8 @@ def register(
         segments=segments,
         transport=transport,
         timeout_s=timeout_s,
+        monitor=monitor,
+        link=link,
     )
     try:
         ddp_model.register_comm_hook(state, allreduce_hook)
@@ -281,11 +319,15 @@ def register(
 
 
 def _communicator(
-    process_group: dist.ProcessGroup | None, transport: str, timeout_s: float | None
+    process_group: dist.ProcessGroup | None,
+    transport: str,
+    timeout_s: float | None,
+    monitor: bool | None,
+    link: Link | None,
 ) -> Communicator:
-    key = (process_group or dist.group.WORLD, transport, timeout_s)
+    key = (process_group or dist.group.WORLD, transport, timeout_s, monitor, link)
     communicator = _shared.get(key)
     if communicator is None or not communicator.usable:
-        communicator = Communicator(process_group, transport, timeout_s)
+        communicator = Communicator(process_group, transport, timeout_s, link=link, monitor=monitor)
         _shared[key] = communicator
     return communicator

@@ -12,7 +12,7 @@ from patallreduce._core import (
 )
 from patallreduce.communicator import Communicator
 from patallreduce.hooks import register
-from patallreduce.iterations import load_iterations
+from patallreduce.iterations import load_iterations, save_iterations
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule, verify
 from patallreduce.simulation import Result, simulate
@@ -36,6 +36,7 @@ __all__ = [
     "hooks",
     "load_iterations",
     "register",
+    "save_iterations",
     "schedule",
     "simulate",
     "straggler_report",

@@ -1,8 +1,7 @@
 """Types of the native core, one section per file of csrc/bindings."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
-from typing import ClassVar, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 # Errors (csrc/errors.h)
 
@@ -204,6 +203,7 @@ class Engine:
     def abort(self, why: str) -> None: ...
     def close(self, timeout_s: float) -> None: ...
     def check(self) -> None: ...
+    def algorithm_now(self, call: Call) -> str: ...
     @property
     def plans_ended(self) -> str | None: ...
     @property
@@ -212,10 +212,8 @@ class Engine:
 # The progress monitor (csrc/monitor)
 
 class Monitor:
-    def __init__(
-        self, transport: Transport, engine: Engine, clock_skew_s: float = 0.0
-    ) -> None: ...
-    def start(self, timeout_s: float) -> None: ...
+    def __init__(self, transport: Transport, engine: Engine, clock_skew_s: float = 0.0) -> None: ...
+    def start(self) -> None: ...
     def set_selector(self, selector: Selector) -> None: ...
     def started(
         self, stream: int, iteration: int, at_s: float, finish_s: Sequence[float]
@@ -227,7 +225,7 @@ class Monitor:
         stream: int,
         iteration: int,
         arrivals_s: Sequence[float],
-        sizes: Sequence[tuple[int, int]],
+        calls: Sequence[Call],
     ) -> None: ...
     def records(self) -> list[dict[str, Any]]: ...
     def fail(self, why: str) -> None: ...
@@ -269,17 +267,26 @@ class Predictor:
 def predict_component(component: str, values: Sequence[float]) -> float: ...
 def component_names() -> list[str]: ...
 
-def estimate(
-    algorithm: str,
-    arrivals_s: Sequence[float],
-    segments: int,
-    message_bytes: float,
 # Simulation (bindings/simulation.cpp). The last five are a link's fields.
 
 def simulate(
     schedule: Schedule,
     message_bytes: int,
     arrivals_s: Sequence[float],
+    latency_s: float,
+    bytes_per_s: float,
+    reduce_bytes_per_s: float,
+    transfers_s: Sequence[tuple[float, float]],
+    port_share: float,
+) -> tuple[list[float], float, float]: ...
+def transfer_s(
+    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
+) -> float: ...
+def estimate(
+    algorithm: str,
+    arrivals_s: Sequence[float],
+    segments: int,
+    message_bytes: float,
     latency_s: float,
     bytes_per_s: float,
     reduce_bytes_per_s: float,
@@ -316,10 +323,6 @@ class Selector:
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
     ) -> list[tuple[str, int, list[float], float, float]]: ...
-) -> tuple[list[float], float, float]: ...
-def transfer_s(
-    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
-) -> float: ...
 
 # The module itself (bindings/module.cpp)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from patallreduce import _core, environment
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms
-from patallreduce.selection import choose_algorithm, choose_segments
+from patallreduce.selection import choose_segments
 
 OPS = dict(_core.Op.__members__)
 _ALGORITHMS = tuple(algorithms())
@@ -28,9 +28,7 @@ class Request(NamedTuple):
     label: int
 
 
-def left_open(
-    algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None
-) -> bool:
+def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None) -> bool:
     """Whether the schedule is left to prediction: nothing of it was asked for."""
     return (
         algorithm == "auto"
@@ -41,7 +39,13 @@ def left_open(
     )
 
 
-def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) -> _core.Call:
+def settle(
+    request: Request,
+    rank: int,
+    ranks: int,
+    link: Callable[[], Link],
+    selector: Callable[[], _core.Selector],
+) -> _core.Call:
     """Check a request and fill in what it leaves open.
 
     Args:
@@ -49,6 +53,7 @@ def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) ->
         rank: This rank, for error messages.
         ranks: P.
         link: Gives the link; only called when something depends on it, since that may measure it.
+        selector: Gives what "auto" asks; called under the same rule.
 
     Raises:
         ScheduleError, ValueError: what `Communicator.all_reduce` says.
@@ -59,13 +64,20 @@ def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) ->
     elements = request.elements
     message_bytes = elements * request.element_bytes
     algorithm = request.algorithm
+    segments, segment_time_s = request.segments, request.segment_time_s
     if algorithm == "auto":
-        algorithm = environment.get("ALGORITHM") or choose_algorithm(hints, message_bytes, link())
+        algorithm = environment.get("ALGORITHM") or ""
+        if not algorithm:
+            algorithm, best, in_class, best_time_s, _ = selector().choose(
+                elements, request.element_bytes, hints or [0.0] * ranks
+            )
+            if segments is None and environment.get("SEGMENTS") is None:
+                # Arrivals of the pattern class: alike patterns share one compiled schedule.
+                segments, segment_time_s, hints = best, best_time_s, in_class
     if algorithm not in _ALGORITHMS:
         raise _core.ScheduleError(
             f"unknown algorithm {algorithm!r} on rank {rank}; known: {', '.join(_ALGORITHMS)}"
         )
-    segments = request.segments
     if segments is None:
         forced = int(environment.get_float("SEGMENTS") or 0)
         segments = min(forced, max(elements, 1)) or choose_segments(
@@ -76,7 +88,6 @@ def settle(request: Request, rank: int, ranks: int, link: Callable[[], Link]) ->
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
-    segment_time_s = request.segment_time_s
     if algorithm != "prr":
         segment_time_s = 0.0
     elif segment_time_s is None:

@@ -126,7 +126,7 @@ class Communicator:
     def _start(self) -> None:
         self._engine.start(self._timeout_s)
         if self._monitor is not None:
-            self._monitor.start(self._timeout_s)
+            self._monitor.start()
 
     def _prepare(
         self,
@@ -303,7 +303,7 @@ class Communicator:
         self._record(ticket, call)
         if stream is not None:
             stream.submitted(ticket)
-            stream.arrived([arrival_s], [(tensor.numel(), tensor.element_size())])
+            stream.arrived([arrival_s], [call])
         if async_op:
             return Work(self._engine, ticket, future, tensor)
         self._engine.wait(ticket)
@@ -342,6 +342,7 @@ class Communicator:
                 self.rank,
                 self.ranks,
                 lambda: self.link,
+                lambda: self.selector,
             )
         return call
 
@@ -352,6 +353,10 @@ class Communicator:
         ticket, future = self._completer.submit(tensor, call, self._timeout_s)
         self._record(ticket, call)
         return ticket, future
+
+    def algorithm_now(self, call: _core.Call) -> str:
+        """What would run if a call of `call_for` came now; empty: its plan is not here yet."""
+        return self._engine.algorithm_now(call)
 
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
@@ -462,9 +467,9 @@ def _close(
     engine: _core.Engine, monitor: _core.Monitor | None, completer: Completer, process: int
 ) -> None:
     if process == os.getpid():
+        engine.close(_CLOSE_TIMEOUT_S)  # what is pending may still need a plan
         if monitor is not None:
             monitor.close(_CLOSE_TIMEOUT_S)
-        engine.close(_CLOSE_TIMEOUT_S)
         completer.join()
 
 

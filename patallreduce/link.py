@@ -62,6 +62,7 @@ def _positive(name: str, value: float) -> None:
 
 
 _SMALL_BYTES = 1024
+_SHORT_BYTES = (4 * 1024, 16 * 1024)
 _FIRST_BYTES = 64 * 1024
 _MOST_BYTES = 8 * 1024 * 1024
 _LONG_S = 10e-3  # long against timer and scheduling noise
@@ -69,11 +70,11 @@ _ROUNDS = 3
 
 
 def measure(ranks: int, ring_s: Callable[[int], float], reduce_bytes_per_s: float) -> Link:
-    """Measure the link by rings of two sizes.
+    """Measure the link by rings of growing size.
 
     A ring of M bytes takes 2(P-1) hops of ``latency_s + (M / P) / bytes_per_s``: a small message
     gives the latency, with everything that a hop costs on this machine, and a long one the
-    bandwidth of all ports busy at once.
+    bandwidth of all ports busy at once. Those between give the transfers by size.
 
     Args:
         ranks: P >= 2.
@@ -88,10 +89,20 @@ def measure(ranks: int, ring_s: Callable[[int], float], reduce_bytes_per_s: floa
         return min(ring_s(message_bytes) for _ in range(_ROUNDS))
 
     latency_s = best_s(_SMALL_BYTES) / hops
+    measured_s = {message_bytes: best_s(message_bytes) for message_bytes in _SHORT_BYTES}
     message_bytes = _FIRST_BYTES
-    seconds = best_s(message_bytes)
+    measured_s[message_bytes] = seconds = best_s(message_bytes)
     while seconds < _LONG_S and message_bytes < _MOST_BYTES:
         message_bytes *= 2
-        seconds = best_s(message_bytes)
-    moving_s = max(seconds - hops * latency_s, seconds / 2)
-    return Link(latency_s, hops * message_bytes / ranks / moving_s, reduce_bytes_per_s)
+        measured_s[message_bytes] = seconds = best_s(message_bytes)
+
+    transfers_s: list[tuple[float, float]] = []
+    longest_s = float("inf")
+    for message_bytes, seconds in sorted(measured_s.items(), reverse=True):
+        if message_bytes < _FIRST_BYTES and seconds < 2 * hops * latency_s:
+            break  # mostly latency: the difference would be noise
+        moving_s = max(seconds - hops * latency_s, seconds / 2) / hops
+        longest_s = min(longest_s, moving_s)  # noise: less never takes longer
+        transfers_s.insert(0, (message_bytes / ranks, longest_s))
+    part_bytes, part_s = transfers_s[-1]
+    return Link(latency_s, part_bytes / part_s, reduce_bytes_per_s, tuple(transfers_s))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from patallreduce import _core
 from patallreduce.link import Link
@@ -12,19 +11,6 @@ from patallreduce.link import Link
 _CACHE_BYTES = 512 * 1024
 # Below this, cutting costs more than it hides on any network.
 _LEAST_BYTES = 8 * 1024
-
-
-def choose_algorithm(arrivals_s: Sequence[float] | None, message_bytes: int, link: Link) -> str:
-    """The algorithm that "auto" stands for: ring, or slt when hints name a late rank.
-
-    SLT lets the early ranks finish their sum in the shadow of the late one. It pays once the last
-    arrival lies behind the median by more than a ring can lose: one transfer of the message.
-    """
-    if not arrivals_s:
-        return "ring"
-    ordered = sorted(arrivals_s)
-    late_s = ordered[-1] - ordered[len(ordered) // 2]
-    return "slt" if late_s > link.transfer_s(message_bytes) else "ring"
 
 
 def new_selector(ranks: int, link: Link) -> _core.Selector:

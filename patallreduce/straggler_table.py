@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from patallreduce.stragglers import RankReport, Report
 
+# 80 columns together.
 _HEADINGS = (
     "rank",
-    "median late\nms",
-    "mean late\nms",
-    "max late\nms",
-    "last\n% of it.",
+    "median\nlate ms",
+    "mean\nlate ms",
+    "max\nlate ms",
+    "last\n%",
     "late since\niteration",
-    "foreseen\n% of last",
+    "foreseen\n%",
     "error\nms",
-    "others held\nms",
+    "others\nheld ms",
 )
 _EXPLANATION = """\
 late: arrival after the median rank's, before the all-reduce
-last: arrived last of all; foreseen: of the iterations in which it was, the prediction named it
+last: share of the iterations in which it arrived last of all
+foreseen: share of those in which the prediction named it
 error: mean of the absolute errors of its predicted arrivals
-others held: mean elapsed time of the other ranks in the iterations in which it was last"""
+others held: mean elapsed time of the others where it was last"""
 
 
 def render(report: Report) -> str:
@@ -79,7 +81,7 @@ def _rich_table(rows: list[list[str]]) -> str:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in _HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:

@@ -66,14 +66,14 @@ class Stream:
         """A bucket of this iteration is on its way."""
         self._tickets.append(ticket)
 
-    def arrived(self, arrivals_s: Sequence[float], sizes: Sequence[tuple[int, int]]) -> None:
+    def arrived(self, arrivals_s: Sequence[float], calls: Sequence[_core.Call]) -> None:
         """The iteration's last bucket is handed over: the next iteration begins.
 
         Args:
             arrivals_s: (buckets,) when each was ready.
-            sizes: (buckets,) elements, and bytes of one.
+            calls: (buckets,) what was called.
         """
-        self._monitor.arrived(self.number, self.iteration, arrivals_s, sizes)
+        self._monitor.arrived(self.number, self.iteration, arrivals_s, calls)
         self.iteration += 1
         self._started = self._asked = False
         self._before, self._tickets = self._tickets, []

@@ -124,6 +124,8 @@ void bind_executor(py::module_& m) {
            [](const Engine& engine) {
              if (const auto f = engine.failure()) raise(*f);
            })
+      .def("algorithm_now", &Engine::algorithm_now, "call"_a,
+           "What would run if the call came now; empty: its plan is not here yet.")
       .def_property_readonly("plans_ended", &Engine::plans_ended)
       .def_property_readonly("scratch_peak_bytes", [](Engine& engine) {
         py::gil_scoped_release release;

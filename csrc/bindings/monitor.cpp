@@ -49,11 +49,12 @@ py::dict as_dict(const IterationRecord& record) {
                   "buckets"_a = buckets);
 }
 
-std::vector<BucketSize> sizes_of(
-    const std::vector<std::pair<std::uint64_t, std::uint32_t>>& sizes) {
-  std::vector<BucketSize> out;
-  for (const auto& [elements, element_bytes] : sizes) out.push_back({elements, element_bytes});
-  return out;
+std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
+  std::vector<BucketSize> sizes;
+  for (const Call& call : calls)
+    sizes.push_back({call.count, static_cast<std::uint32_t>(size_of(call.dtype)),
+                     call.key.algorithm, call.key.segments});
+  return sizes;
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ std::vector<BucketSize> sizes_of(
 void bind_monitor(py::module_& m) {
   py::class_<Monitor, std::shared_ptr<Monitor>>(m, "Monitor", "A rank's progress monitor.")
       .def(py::init(&make_monitor), "transport"_a, "engine"_a, "clock_skew_s"_a = 0.0)
-      .def("start", &Monitor::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
+      .def("start", &Monitor::start)
       .def(
           "set_selector",
           [](Monitor& monitor, std::shared_ptr<Selector> selector) {
@@ -92,11 +93,10 @@ void bind_monitor(py::module_& m) {
       .def(
           "arrived",
           [](Monitor& monitor, std::int64_t stream, std::int64_t iteration,
-             std::vector<double> arrivals_s,
-             const std::vector<std::pair<std::uint64_t, std::uint32_t>>& sizes) {
-            monitor.report(Arrived{{stream, iteration}, std::move(arrivals_s), sizes_of(sizes)});
+             std::vector<double> arrivals_s, const std::vector<Call>& calls) {
+            monitor.report(Arrived{{stream, iteration}, std::move(arrivals_s), sizes_of(calls)});
           },
-          "stream"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a)
+          "stream"_a, "iteration"_a, "arrivals_s"_a, "calls"_a)
       .def_property_readonly("offset_s", &Monitor::offset_s)
       .def("records",
            [](const Monitor& monitor) {

@@ -298,7 +298,9 @@ void Engine::close(double timeout_s) {
   transport_->close(std::min(timeout_s, 2.0));
   pending_.clear();
   failed_pending_.clear();
+  std::lock_guard lock(inbox_mutex_);  // a monitor may still bring plans
   ::close(wake_fd_);
+  wake_fd_ = -1;
 }
 
 std::shared_ptr<const Failure> Engine::failure() const {

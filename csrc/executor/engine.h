@@ -67,6 +67,8 @@ class Engine {
   void plan(std::shared_ptr<const Plan> plan);
   // No further plan comes: all ranks go on with the calls' own schedules. Called on the leader.
   void end_plans(const std::string& reason);
+  // What would run if the call came now; empty: its plan is not here yet.
+  std::string algorithm_now(const Call& call) const;
   // Why there are no plans any more, if so.
   std::optional<std::string> plans_ended() const;
 
@@ -110,6 +112,7 @@ class Engine {
   void unpark();
 
   bool take_submissions();
+  std::optional<const ScheduleKey*> planned_key(const Call& call) const;
   bool resolve(Submission& submission);
   bool tell_plans_end();
   void arrive(Submission& submission);

@@ -32,25 +32,37 @@ bool Engine::take_submissions() {
   }
 }
 
+// What its plan says of a call: null for nothing, no value for no plan yet. inbox_mutex_ is held.
+std::optional<const ScheduleKey*> Engine::planned_key(const Call& call) const {
+  const auto stream = plans_.find(call.stream);
+  if (stream == plans_.end()) return std::nullopt;
+  const auto plan = stream->second.find(call.iteration);
+  if (plan == stream->second.end()) return std::nullopt;
+  const auto& buckets = plan->second->buckets;
+  const auto index = static_cast<std::size_t>(call.label);
+  const bool named = index < buckets.size() && buckets[index].elements == call.count &&
+                     buckets[index].element_bytes == size_of(call.dtype);
+  return named ? &buckets[index].key : nullptr;
+}
+
+std::string Engine::algorithm_now(const Call& call) const {
+  if (!call.planned()) return call.key.algorithm;
+  std::lock_guard lock(inbox_mutex_);
+  const auto key = planned_key(call);
+  if (!key) return "";
+  return *key ? (*key)->algorithm : call.key.algorithm;
+}
+
 // Settles the schedule of a planned call; false: no plan yet.
 bool Engine::resolve(Submission& submission) {
   Call& call = submission.call;
   if (!call.planned()) return true;
   {
     std::lock_guard lock(inbox_mutex_);
-    const auto stream = plans_.find(call.stream);
-    if (stream != plans_.end()) {
-      const auto plan = stream->second.find(call.iteration);
-      if (plan != stream->second.end()) {
-        const auto& buckets = plan->second->buckets;
-        const auto index = static_cast<std::size_t>(call.label);
-        if (index < buckets.size() && buckets[index].elements == call.count &&
-            buckets[index].element_bytes == size_of(call.dtype)) {
-          call.key = buckets[index].key;
-          submission.ticket->planned = true;
-        }
-        return true;
-      }
+    if (const auto key = planned_key(call)) {
+      if (*key) call.key = **key;
+      submission.ticket->planned = *key != nullptr;
+      return true;
     }
     if (plans_end_) {
       const auto& last = plans_end_->last;
@@ -79,8 +91,8 @@ void Engine::plan(std::shared_ptr<const Plan> plan) {
     stream.erase(stream.begin(), stream.lower_bound(plan->iteration - kept_plans));
     const std::int64_t iteration = plan->iteration;
     stream[iteration] = std::move(plan);
+    eventfd_write(wake_fd_, 1);  // -1 once closed
   }
-  eventfd_write(wake_fd_, 1);
   if (drivers_ == 0) unpark();
 }
 
@@ -93,8 +105,8 @@ void Engine::end_plans(const std::string& reason) {
       if (!plans.empty()) end.last.emplace_back(stream, plans.rbegin()->first);
     plans_end_ = std::move(end);
     plans_end_untold_ = true;
+    eventfd_write(wake_fd_, 1);
   }
-  eventfd_write(wake_fd_, 1);
   if (drivers_ == 0) unpark();
 }
 

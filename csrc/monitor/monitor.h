@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -36,8 +35,7 @@ class Monitor {
   ~Monitor();
   Monitor(const Monitor&) = delete;
 
-  // Starts the thread and waits for the first round trips. Throws TransportTimeout.
-  void start(double timeout_s);
+  void start();
   // Never waits; from any thread. Times as now_s().
   void report(Report report);
   // How plans are chosen; until it is set they leave every call its own schedule. Used on the
@@ -72,9 +70,9 @@ class Monitor {
   MonitorOptions options_;
   std::shared_ptr<Transport> transport_;
   double next_ping_s_ = 0;
+  int pings_ = 0;
 
   mutable std::mutex mutex_;  // guards these
-  std::condition_variable changed_;
   std::deque<Report> inbox_;
   ClockOffset offset_;
   std::optional<std::string> failure_;

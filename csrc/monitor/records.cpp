@@ -44,7 +44,11 @@ void Records::take(int rank, const Arrived& report) {
   auto& buckets = at(report.stage, report.arrivals_s.size()).buckets;
   for (std::size_t b = 0; b < report.arrivals_s.size(); ++b) {
     buckets[b].arrival_s[rank] = report.arrivals_s[b];
-    if (b < report.sizes.size()) buckets[b].elements = report.sizes[b].elements;
+    if (b >= report.sizes.size()) continue;
+    buckets[b].elements = report.sizes[b].elements;
+    if (buckets[b].planned || report.sizes[b].algorithm.empty()) continue;
+    buckets[b].algorithm = report.sizes[b].algorithm;
+    buckets[b].segments = report.sizes[b].segments;
   }
 }
 

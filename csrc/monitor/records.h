@@ -14,7 +14,7 @@ namespace patallreduce {
 struct BucketRecord {
   std::uint64_t elements = 0;
   bool planned = false;
-  std::string algorithm;  // as planned
+  std::string algorithm;
   int segments = 0;
   std::vector<double> predicted_s;
   std::vector<double> arrival_s;

@@ -92,7 +92,7 @@ struct Encoder {
     put(out, Stage{m.stream, m.iteration});
     out.put(static_cast<std::uint32_t>(m.buckets.size()));
     for (const PlannedBucket& bucket : m.buckets) {
-      put(out, BucketSize{bucket.elements, bucket.element_bytes});
+      put(out, BucketSize{bucket.elements, bucket.element_bytes, {}, 0});
       put(out, bucket.key);
     }
   }

@@ -40,6 +40,9 @@ struct Asked {
 struct BucketSize {
   std::uint64_t elements = 0;
   std::uint32_t element_bytes = 0;
+  // What runs unless a plan says otherwise; for the rank's own records, not sent.
+  std::string algorithm = {};
+  int segments = 0;
 };
 
 // The last bucket was handed over.

@@ -14,10 +14,12 @@ namespace {
 
 constexpr double cache_bytes = 512 << 10;
 constexpr double least_bytes = 8 << 10;
+// Four steps a segment and rank: the executor's tags number 2^18.
+constexpr double most_segments = 60000;
 
 int within(double segments, const Bucket& bucket) {
   const double most = static_cast<double>(std::max<std::uint64_t>(bucket.elements, 1));
-  return static_cast<int>(std::clamp(std::nearbyint(segments), 1.0, std::min(most, 131071.0)));
+  return static_cast<int>(std::clamp(std::nearbyint(segments), 1.0, std::min(most, most_segments)));
 }
 
 std::vector<int> distinct(std::vector<int> counts) {
@@ -36,13 +38,14 @@ std::vector<int> ring_segments(int ranks, const Bucket& bucket, const Link& link
   return distinct({within(ranks, bucket), within(ranks * cuts, bucket)});
 }
 
-// Hockney's optimum, and twice and four times as many, since latencies overlap.
+// Hockney's optimum, and twice as many, since latencies overlap. The model would cut finer still;
+// the measurement would not.
 std::vector<int> chain_segments(int ranks, const Bucket& bucket, const Link& link) {
   const double message_bytes = static_cast<double>(bucket.bytes());
   const double root =
       std::sqrt(std::max(ranks - 2, 1) * link.transfer_s(message_bytes) / link.latency_s);
   std::vector<int> counts;
-  for (const double wanted : {root, 2 * root, 4 * root}) {
+  for (const double wanted : {root, 2 * root}) {
     const double most = std::max(std::floor(message_bytes / least_bytes), 1.0);
     counts.push_back(within(std::min(std::max(wanted, message_bytes / cache_bytes), most), bucket));
   }

@@ -45,10 +45,11 @@ std::vector<double> estimate_doubling(const std::vector<double>& arrivals_s, int
   const std::size_t ranks = arrivals_s.size();
   const int rounds = floor_log2(ranks);
   const double exchange_s = hop_s(message_bytes, link) + message_bytes / link.reduce_bytes_per_s;
-  // The ranks beyond the power of two hand theirs over first and are told last.
+  // The ranks beyond the power of two hand theirs over first and are told last; and those that need
+  // not wait for them send ahead, into ports that still need another message first.
   const bool over = ranks > std::size_t(1) << rounds;
   return all_after_the_last(arrivals_s,
-                            (rounds + over) * exchange_s + over * hop_s(message_bytes, link));
+                            (rounds + over) * exchange_s + 2 * over * hop_s(message_bytes, link));
 }
 
 std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int,

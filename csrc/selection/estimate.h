@@ -1,9 +1,9 @@
 // Closed forms: when every rank would be done, in O(ranks), without a schedule.
 //
 // For many ranks, where a simulation would take longer than the collective. Those of ring, doubling
-// and halving are upper bounds: they let the last rank's arrival begin everything. The chain's
-// follows the pipeline's first and last segment; within a few percent of the simulator
-// (tests/selection/test_estimates.py).
+// and halving let the last rank's arrival begin everything: upper bounds (to 1 %), near where ranks
+// arrive together. The chain's follows the pipeline's first and last segment. How near they come:
+// tests/selection/test_estimates.py.
 #pragma once
 
 #include <vector>

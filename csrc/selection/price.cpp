@@ -178,7 +178,7 @@ ScheduleKey Pricer::key_of(const Candidate& candidate, int segments, const Bucke
     const double half_s =
         (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes())) / ranks_) / 2;
     for (const double arrival_s : forecast.arrivals_s) {
-      key.arrivals_s.push_back(std::floor(arrival_s / half_s));
+      key.arrivals_s.push_back(std::nearbyint(arrival_s / half_s));
     }
   }
   return key;

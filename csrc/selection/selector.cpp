@@ -11,8 +11,10 @@ namespace patallreduce {
 namespace {
 
 constexpr std::size_t most_known = 512;
-// Others have to beat the safe candidate by so much of the scale: models are no better than that.
-constexpr double margin_scales = 0.01;
+// Others have to beat the safe candidate by so much of the scale. Models are no better than that;
+// and a chain lets its ranks go one after the other, so that the next arrivals are staggered, which
+// a chain again serves best: without a margin balanced ranks stay in that cycle for nothing.
+constexpr double margin_scales = 0.06;
 
 }  // namespace
 

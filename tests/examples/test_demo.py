@@ -46,5 +46,5 @@ def test_the_gain_comes_with_what_it_takes_to_judge_it(said):
     assert "late rank alone computes 101.0 ms per step" in text
     assert "582 KB of gradients" in text
     assert "takes 24.1 ms, measured on the same network" in text
-    assert "arrivals_s=[0, 0.08]" in text
+    assert "pat.register(ddp_model)" in text
     assert "Images: some images." in text

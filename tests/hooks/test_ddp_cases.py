@@ -47,10 +47,10 @@ def bucket_rebuild(ddp_arguments):
     plain, ours, handle = pair(mlp, bucket_cap_mb=0.1, **ddp_arguments)
     buckets = []
     for i in range(5):
-        seen = len(handle.stats())
+        seen = len(handle.communicator.stats())
         step((plain, ours), batch("mlp", dist.get_rank(), i))
         assert_same_gradients(plain, ours)
-        buckets.append(len(handle.stats()) - seen)
+        buckets.append(len(handle.communicator.stats()) - seen)
     handle.close()
     return buckets
 
@@ -102,16 +102,16 @@ def accumulation(ddp_arguments):
     plain, ours, handle = pair(mlp, **ddp_arguments)
     rank = dist.get_rank()
     for i in range(3):
-        seen = len(handle.stats())
+        seen = len(handle.communicator.stats())
         for ddp_model in (plain, ours):
             ddp_model.zero_grad()
             with ddp_model.no_sync():
                 for j in range(2):
                     ddp_model(batch("mlp", rank, 10 * i + j)).square().sum().backward()
             if ddp_model is ours:
-                assert len(handle.stats()) == seen, "no_sync communicates nothing"
+                assert len(handle.communicator.stats()) == seen, "no_sync communicates nothing"
             ddp_model(batch("mlp", rank, 10 * i + 2)).square().sum().backward()
-        assert len(handle.stats()) > seen
+        assert len(handle.communicator.stats()) > seen
         assert_same_gradients(plain, ours)
     handle.close()
 
@@ -134,7 +134,7 @@ def uneven(extra_per_rank):
                 optimizer.step()
     torch.testing.assert_close(flat(ours), flat(plain), **TOLERANCE)
     calls = [torch.zeros(1) for _ in range(dist.get_world_size())]
-    dist.all_gather(calls, torch.tensor([float(len(handle.stats()))]))
+    dist.all_gather(calls, torch.tensor([float(len(handle.communicator.stats()))]))
     assert calls[0] == calls[-1], "joined ranks shadow the hook's calls"
     handle.close()
 
@@ -200,7 +200,7 @@ def sizes(model, cap_mb):
     for i in range(3):
         step((plain, ours), torch.full((2, 4), float(dist.get_rank() + i)))
         assert_same_gradients(plain, ours)
-    seen = len(handle.stats())
+    seen = len(handle.communicator.stats())
     handle.close()
     return seen
 
@@ -287,7 +287,7 @@ def compiled():
         for i in range(3):
             step((plain, faster), batch("mlp", dist.get_rank(), i))
             assert_same_gradients(plain, ours)
-    assert handle.stats()
+    assert handle.communicator.stats()
     handle.close()
 
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from patallreduce.hooks.layers import Layers
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from patallreduce.hooks.layers import Layers
 from tests.hooks.models import ConvBatchNorm, batch, mlp
 from tests.hooks.watching import (
     FORWARD,

@@ -5,11 +5,11 @@ import time
 
 import pytest
 import torch
-from patallreduce.hooks.layers import Layers
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from patallreduce.hooks.layers import Layers
 from tests.hooks.models import TiedEmbedding, batch, mlp
 from tests.hooks.watching import (
     FORWARD,

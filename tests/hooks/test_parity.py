@@ -24,8 +24,8 @@ def losses_with_and_without(model, algorithm, ddp_arguments):
 
     losses, parameters = train(model, ITERATIONS, install, **ddp_arguments)
     assert_equal_on_all_ranks(parameters)
-    assert len(handles[0].stats()) >= ITERATIONS
-    assert all(algorithm in record["call"] for record in handles[0].stats()[-10:])
+    assert len(handles[0].communicator.stats()) >= ITERATIONS
+    assert all(algorithm in record["call"] for record in handles[0].communicator.stats()[-10:])
     handles[0].close()
     return plain_losses, losses
 

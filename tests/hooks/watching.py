@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import torch
-from patallreduce.hooks.layers import Layers
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from patallreduce.hooks.layers import Layers
 from tests.hooks.models import batch, gradients, mlp
 
 LATE_S = 0.02

@@ -1,0 +1,96 @@
+"""How long does choosing an algorithm take?  Prints one JSON line per case.
+
+    python -m benchmarks.selection --ranks 8 32 1000
+
+For each number of ranks and each pattern of arrivals: one choice that has to be priced, by a
+selector that has never seen the pattern, and one that is remembered. Both through Python, whose
+conversion of three lists is part of every call here and of none in the monitor. Seconds of this
+thread on the processor, so that other processes do not count; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+from benchmarks.reduction import processor
+from patallreduce import _core
+
+ELEMENT_BYTES = 4
+LATENCY_S, BYTES_PER_S, REDUCE_BYTES_PER_S = 20e-6, 25e6, 5e9  # 200 Mbit/s
+
+Forecast = tuple[list[float], list[float], list[float]]  # arrivals, errors, computation
+
+
+def patterns(ranks: int, transfer_s: float) -> dict[str, Forecast]:
+    """Forecasts by name; lateness in transfers of the whole message."""
+    together = [0.0] * ranks
+    late = [*together[1:], 3 * transfer_s]
+    spread = [transfer_s * ((7 * rank) % ranks) / ranks for rank in range(ranks)]
+    doubt = [transfer_s / 2] * ranks
+    return {
+        "balanced": (together, [], []),
+        "one late": (late, [], []),
+        "one late, again and again": (late, [], late),
+        "spread": (spread, [], []),
+        "spread, doubtful": (spread, doubt, []),
+    }
+
+
+def processor_seconds(call: Callable[[], object], calls: int) -> float:
+    """Mean of `calls` calls in a row."""
+    start_s = time.thread_time()
+    for _ in range(calls):
+        call()
+    return (time.thread_time() - start_s) / calls
+
+
+def measure(ranks: int, elements: int, name: str, repeats: int) -> dict[str, object]:
+    """Time priced and remembered choices of one pattern."""
+    transfer_s = elements * ELEMENT_BYTES / BYTES_PER_S
+    forecast = patterns(ranks, transfer_s)[name]
+    priced_s, remembered_s = [], []
+    choice = None
+    for _ in range(repeats):
+        selector = _core.Selector(ranks, LATENCY_S, BYTES_PER_S, REDUCE_BYTES_PER_S)
+
+        def choose(selector: _core.Selector = selector) -> object:
+            return selector.choose(elements, ELEMENT_BYTES, *forecast)
+
+        priced_s.append(processor_seconds(choose, 1))
+        remembered_s.append(processor_seconds(choose, 200))
+        choice = selector.choose(elements, ELEMENT_BYTES, *forecast)
+    assert choice is not None
+    return {
+        "ranks": ranks,
+        "message_bytes": elements * ELEMENT_BYTES,
+        "pattern": name,
+        "algorithm": choice[0],
+        "segments": choice[1],
+        "price_s": round(choice[4], 6),
+        "priced_us": round(statistics.median(priced_s) * 1e6, 1),
+        "remembered_us": round(statistics.median(remembered_s) * 1e6, 2),
+        "repeats": repeats,
+        "processor": processor(),
+    }
+
+
+def main() -> None:
+    """Measure every chosen case."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--ranks", nargs="+", type=int, default=[8, 32, 1000])
+    parser.add_argument("--elements", type=int, default=1 << 20)
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    for ranks in options.ranks:
+        for name in patterns(ranks, 1.0):
+            print(json.dumps(measure(ranks, options.elements, name, options.repeats)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What does a late rank cost a training run?  DDP with patallreduce against plain DDP over Gloo.
+
+    python -m benchmarks.training --ranks 8 --network 200mbit --bytes 4MiB \
+        --late 0.1 0.3 0.5 1 --patterns fixed moving random
+
+Trains the CIFAR network of PAP18 (section 6), its gradients padded to a given size, on an emulated
+network, without any hint. Patterns of the late rank: `fixed`, `moving` (another one every 20
+iterations) and `random` (drawn anew each iteration; it computes longer from the start, so its
+progress shows it). The two take turns in blocks (A B A B) in the same processes.
+
+Iteration time is the time from one last arrival to the next. The bound it is compared with is
+max(the late rank's own computation, the others' computation + 2 M*beta), both as measured in the
+same block. Writes one JSON line per case and a picture, prints a table; the ranks run
+benchmarks/training_worker.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from .allreduce import environment, parse_bytes
+from .lab.__main__ import end_on_sigterm, make_network
+from .training_report import draw, print_table
+
+PATTERNS = ("fixed", "moving", "random")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.training", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--network", default="200mbit", help="a rate, e.g. 200mbit, or none")
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--bytes", type=parse_bytes, default=4 << 20, help="of gradients")
+    parser.add_argument("--late", type=float, nargs="+", default=[0.1, 0.3, 0.5, 1.0])
+    parser.add_argument("--patterns", nargs="+", default=["fixed"], choices=PATTERNS)
+    parser.add_argument(
+        "--hooks",
+        nargs="+",
+        default=["gloo", "auto"],
+        help="gloo: plain DDP; auto, ring, ...: patallreduce with that algorithm; reversed: slt "
+        "in the wrong order on purpose",
+    )
+    parser.add_argument("--batch-size", type=int, default=8, help="images per rank")
+    parser.add_argument(
+        "--computation-s", type=float, default=0.1, help="added to every rank's, asleep"
+    )
+    parser.add_argument("--iterations", type=int, default=30, help="per block")
+    parser.add_argument("--settled", type=int, default=10, help="iterations of a block left out")
+    parser.add_argument("--blocks", type=int, default=2, help="of each hook")
+    parser.add_argument("--out", type=Path, default=Path("out/training"), help="folder")
+    parser.add_argument("--timeout-s", type=float, default=1800.0)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark."""
+    options = parse_arguments()
+    end_on_sigterm()
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = options.out / "training.jsonl"
+    results.unlink(missing_ok=True)
+    plan = {
+        **{name: value for name, value in vars(options).items() if name != "out"},
+        "results": str(results),
+        "environment": environment(),
+    }
+    command = [sys.executable, "-m", "benchmarks.training_worker", json.dumps(plan)]
+    with make_network(options.ranks, options.network) as network:
+        network.run(command, timeout_s=options.timeout_s, show="rank0")
+    records = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    print_table(records)
+    draw(records, options.out / "training.png")
+    print(f"\nPicture: {options.out / 'training.png'}; one JSON line per case: {results}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""One rank of the training benchmark; `benchmarks.training` starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.graph import register_multi_grad_hook
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import SGD
+
+import patallreduce as pat
+
+from .lab.point_to_point import PointToPoint
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+from images import as_input, load_digits
+from network import build_network
+
+MOVES_EVERY = 20  # iterations
+POINT_TO_POINT_PORT = 1  # added to MASTER_PORT
+SEED = 1
+
+
+class Padded(nn.Module):
+    """The CIFAR network and a parameter that only adds gradient bytes.
+
+    Computes longer on request, asleep: half of it before the layers, half in their middle, where a
+    slow rank's time would go too. Ranks share cores here; a spinning one would delay the others.
+    """
+
+    def __init__(self, gradient_bytes: int) -> None:
+        super().__init__()
+        layers = list(build_network())
+        middle = len(layers) // 2
+        self.first, self.second = nn.Sequential(*layers[:middle]), nn.Sequential(*layers[middle:])
+        missing = gradient_bytes // 4 - sum(p.numel() for p in self.parameters())
+        self.padding = nn.Parameter(torch.zeros(max(missing, 0)))
+        self.longer_s = 0.0
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the classes' scores."""
+        time.sleep(self.longer_s / 2)
+        half: Tensor = self.first(images)
+        time.sleep(self.longer_s / 2)
+        scores: Tensor = self.second(half)
+        return scores + self.padding[:1].sum() * 0
+
+
+def late_rank(pattern: str, iteration: int, ranks: int) -> int:
+    """The rank that is late in this iteration: the same on every rank."""
+    if pattern == "fixed":
+        return 1 % ranks
+    if pattern == "moving":
+        return (1 + 3 * (iteration // MOVES_EVERY)) % ranks
+    return random.Random(SEED * 1_000_003 + iteration).randrange(ranks)
+
+
+class Job:
+    """One model trained with one hook."""
+
+    def __init__(self, hook: str, plan: dict[str, Any]) -> None:
+        torch.manual_seed(SEED)
+        self.hook = hook
+        self.module = Padded(plan["bytes"])
+        self.ddp = DistributedDataParallel(self.module)
+        self.handle = None
+        ranks = dist.get_world_size()
+        if hook == "reversed":  # the late rank is taken for the first
+            arrivals_s = [0.0 if r == late_rank("fixed", 0, ranks) else 1.0 for r in range(ranks)]
+            self.handle = pat.register(
+                self.ddp, algorithm="slt", arrivals_s=arrivals_s, monitor=False
+            )
+        elif hook != "gloo":
+            # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
+            self.handle = pat.register(self.ddp, algorithm=hook, monitor=hook == "auto")
+        self.optimizer = SGD(self.ddp.parameters(), lr=0.01, momentum=0.9)
+        self._arrival_s = 0.0
+        register_multi_grad_hook(tuple(self.ddp.parameters()), self._note_arrival)
+        images = load_digits()
+        generator = torch.Generator().manual_seed(SEED + dist.get_rank())
+        chosen = torch.randint(len(images.train_labels), (plan["batch_size"],), generator=generator)
+        self.images = as_input(images.train_pixels[chosen])
+        self.labels = images.train_labels[chosen]
+
+    def _note_arrival(self, _: object) -> None:
+        self._arrival_s = time.monotonic()
+
+    def iterate(self, longer_s: float) -> tuple[float, float]:
+        """Train one iteration; return arrival and finish."""
+        self.module.longer_s = longer_s
+        self.optimizer.zero_grad()
+        cross_entropy(self.ddp(self.images), self.labels).backward()
+        finish_s = time.monotonic()
+        self.optimizer.step()
+        return self._arrival_s, finish_s
+
+
+def run_block(job: Job, delay_s: Callable[[int], float], iterations: int) -> Tensor:
+    """Train a block; return (iterations, ranks, 2): every rank's arrivals and finishes."""
+    dist.barrier()
+    rows = [job.iterate(delay_s(i)) for i in range(iterations)]
+    mine = torch.tensor(rows, dtype=torch.float64)
+    gathered = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, mine)
+    return torch.stack(gathered, dim=1)
+
+
+def figures(blocks: list[Tensor], late: list[list[int]], settled: int) -> dict[str, Any]:
+    """Medians over the settled iterations of all blocks; times in seconds."""
+    iteration_s, late_own_s, others_s, after_s, late_elapsed_s = [], [], [], [], []
+    for times, late_ranks in zip(blocks, late, strict=True):
+        arrivals, finishes = times[..., 0], times[..., 1]
+        last = arrivals.amax(dim=1)
+        for i in range(max(settled, 1), len(times)):
+            iteration_s.append(float(last[i] - last[i - 1]))
+            after_s.append(float(finishes[i].max() - last[i]))
+            computed = (arrivals[i] - finishes[i - 1]).tolist()
+            late_elapsed_s.append(float(finishes[i, late_ranks[i]] - arrivals[i, late_ranks[i]]))
+            late_own_s.append(computed.pop(late_ranks[i]))
+            others_s.append(max(computed))
+    return {
+        "iteration_s": statistics.median(iteration_s),
+        "late_computation_s": statistics.median(late_own_s),
+        "others_computation_s": statistics.median(others_s),
+        "after_s": statistics.median(after_s),
+        "late_elapsed_s": statistics.median(late_elapsed_s),
+        "iterations_s": [round(s, 5) for s in iteration_s],
+    }
+
+
+def run_case(
+    plan: dict[str, Any], jobs: list[Job], pattern: str, delay: float, pair: PointToPoint | None
+) -> list[dict[str, Any]]:
+    """Measure all hooks on one pattern and delay, in turns; return a record of each."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    blocks: dict[str, list[Tensor]] = {job.hook: [] for job in jobs}
+    late: list[list[int]] = []
+    transfers_s: list[float] = []
+    planned: dict[str, int] = {}
+    for block in range(plan["blocks"]):
+        first = block * plan["iterations"]
+        late_ranks = [late_rank(pattern, first + i, ranks) for i in range(plan["iterations"])]
+        late.append(late_ranks)
+        if pair is not None:
+            transfers_s.append(pair.transfer(plan["bytes"]))
+        for job in jobs:
+
+            def longer_s(i: int, late_ranks: list[int] = late_ranks) -> float:
+                return float(plan["computation_s"]) + (delay if late_ranks[i] == rank else 0.0)
+
+            blocks[job.hook].append(run_block(job, longer_s, plan["iterations"]))
+            if job.handle is not None:
+                for schedule in (
+                    stat["schedule"] for stat in job.handle.communicator.stats()[-20:]
+                ):
+                    name = schedule.split()[0] if schedule else "pending"
+                    planned[f"{job.hook}: {name}"] = planned.get(f"{job.hook}: {name}", 0) + 1
+    transfer_s = statistics.median(transfers_s) if transfers_s else 0.0
+    records = []
+    for job in jobs:
+        found = figures(blocks[job.hook], late, plan["settled"])
+        bound_s = max(found["late_computation_s"], found["others_computation_s"] + 2 * transfer_s)
+        records.append(
+            {
+                "hook": job.hook,
+                "pattern": pattern,
+                "delay_s": delay,
+                "ranks": ranks,
+                "bytes": plan["bytes"],
+                "network": plan["network"],
+                "Mbeta_s": transfer_s,
+                "bound_s": bound_s,
+                **found,
+                "schedules": {k: v for k, v in planned.items() if k.startswith(job.hook + ":")},
+                "environment": plan["environment"],
+            }
+        )
+    return records
+
+
+def main() -> None:
+    """Run this rank's part of the plan; rank 0 writes the results."""
+    plan = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    with ExitStack() as stack:
+        stack.callback(dist.destroy_process_group)
+        pair = None
+        if plan["network"] != "none" and rank < 2:
+            port = int(os.environ["MASTER_PORT"]) + POINT_TO_POINT_PORT
+            host = os.environ["MASTER_ADDR"]
+            pair = stack.enter_context(PointToPoint(sends=rank == 0, host=host, port=port))
+        jobs = [Job(hook, plan) for hook in plan["hooks"]]
+        for job in jobs:
+            run_block(job, lambda _: 0.0, 3)  # buckets are rebuilt after the first iteration
+        with open(plan["results"] if rank == 0 else os.devnull, "a", encoding="utf-8") as results:
+            for pattern in plan["patterns"]:
+                for delay in plan["late"]:
+                    for record in run_case(plan, jobs, pattern, delay, pair):
+                        results.write(json.dumps(record) + "\n")
+                        results.flush()
+                        if rank == 0:
+                            print(
+                                f"{record['hook']}, {pattern} rank late by {delay:g} s: "
+                                f"{record['iteration_s'] * 1e3:.1f} ms per iteration"
+                            )
+        for job in jobs:
+            if job.handle is not None:
+                job.handle.close()
+
+
+if __name__ == "__main__":
+    main()
