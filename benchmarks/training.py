@@ -10,7 +10,8 @@ its progress shows it. The two take turns in blocks (A B A B) in the same proces
 
 Iteration time is the time from one last arrival to the next. The bound it is compared with is
 max(the late rank's own computation, the others' computation + 2 M*beta), both as measured in the
-same block. Writes one JSON line per case and a picture, prints a table; the ranks run
+same blocks; where the late rank is another each time its computation begins with a result that
+cannot come earlier than one M*beta after the last arrival, so M*beta is added to its computation. Writes one JSON line per case and a picture, prints a table; the ranks run
 benchmarks/training_worker.py.
 """
 

@@ -70,6 +70,8 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
           },
           [&](const Arrived& r) {
             rank.predictor.finish(r.arrivals_s);
+            rank.arrived = r.stage.iteration;
+            rank.arrivals_s = r.arrivals_s;
             if (rank.started && !r.arrivals_s.empty()) {
               const double last_s = *std::max_element(r.arrivals_s.begin(), r.arrivals_s.end());
               const double took_s = std::max(last_s - rank.start_s, 0.0);
@@ -134,7 +136,7 @@ Plan Leader::decide(Stream& stream, const Stage& stage, double now_s, Records& r
   std::vector<std::vector<double>> predicted_s;
   for (std::size_t b = 0; choose_ && b < stream.sizes.size(); ++b) {
     predicted_s.emplace_back();
-    const Forecast expected = forecast(stream, b, now_s, predicted_s.back());
+    const Forecast expected = forecast(stream, stage.iteration, b, now_s, predicted_s.back());
     if (expected.arrivals_s.empty()) return plan;  // nothing to go by yet
     const BucketSize size = stream.sizes[b];
     const auto key = choose_(size.elements, size.element_bytes, expected);
@@ -148,9 +150,18 @@ Plan Leader::decide(Stream& stream, const Stage& stage, double now_s, Records& r
   return plan;
 }
 
+// Of a rank that has arrived already there is nothing to predict.
+Prediction Leader::predict(const Rank& rank, std::int64_t iteration, std::size_t bucket,
+                           double now_s) {
+  if (rank.arrived < iteration) return rank.predictor.predict(bucket, now_s);
+  const bool noted = rank.arrived == iteration && bucket < rank.arrivals_s.size() &&
+                     std::isfinite(rank.arrivals_s[bucket]);
+  return {noted ? rank.arrivals_s[bucket] : now_s, 0, true};
+}
+
 // Ranks of which nothing is known are taken for the median of the others, doubtfully.
-Forecast Leader::forecast(const Stream& stream, std::size_t bucket, double now_s,
-                          std::vector<double>& predicted_s) const {
+Forecast Leader::forecast(const Stream& stream, std::int64_t iteration, std::size_t bucket,
+                          double now_s, std::vector<double>& predicted_s) const {
   Forecast forecast;
   predicted_s.assign(ranks_, std::numeric_limits<double>::quiet_NaN());
   forecast.errors_s.assign(ranks_, 0);
@@ -159,7 +170,7 @@ Forecast Leader::forecast(const Stream& stream, std::size_t bucket, double now_s
   for (int r = 0; r < ranks_; ++r) {
     const Rank& rank = stream.ranks[r];
     if (rank.compute_s >= 0) computed.push_back(rank.compute_s);
-    const Prediction prediction = rank.predictor.predict(bucket, now_s);
+    const Prediction prediction = predict(rank, iteration, bucket, now_s);
     if (!prediction.known) continue;
     predicted_s[r] = prediction.arrival_s;
     forecast.errors_s[r] = prediction.error_s;

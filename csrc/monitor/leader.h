@@ -52,9 +52,11 @@ class Leader {
     std::int64_t iteration = -1;  // of its newest report
     double start_s = 0;
     bool started = false;
-    double newest_edge = 0;  // fraction, of this iteration
-    double usual_edge = 0;   // the last one of the iteration before
-    double compute_s = -1;   // from start to last arrival, smoothed; < 0: unknown
+    double newest_edge = 0;          // fraction, of this iteration
+    double usual_edge = 0;           // the last one of the iteration before
+    std::int64_t arrived = -1;       // newest iteration with all buckets handed over
+    std::vector<double> arrivals_s;  // of that
+    double compute_s = -1;           // from start to last arrival, smoothed; < 0: unknown
     bool ready() const { return usual_edge > 0 && newest_edge >= usual_edge; }
   };
   struct Asking {  // for the plan of one iteration
@@ -72,8 +74,10 @@ class Leader {
   bool due(const Stream& stream, std::int64_t iteration) const;
   bool waited_enough(Stream& stream, std::int64_t iteration, double now_s) const;
   Plan decide(Stream& stream, const Stage& stage, double now_s, Records& records);
-  Forecast forecast(const Stream& stream, std::size_t bucket, double now_s,
+  Forecast forecast(const Stream& stream, std::int64_t iteration, std::size_t bucket, double now_s,
                     std::vector<double>& predicted_s) const;
+  static Prediction predict(const Rank& rank, std::int64_t iteration, std::size_t bucket,
+                            double now_s);
 
   int ranks_;
   Chooser choose_;

@@ -121,10 +121,10 @@ def test_many_calls_may_be_in_flight():
     on_threads(communicators, pat.Communicator.close)
 
 
-@pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, math.nan, math.inf])
+@pytest.mark.parametrize("fraction", [1, -0.5, 1.5, math.nan, math.inf])
 def test_an_edge_outside_of_0_to_1_is_refused(fraction):
     (communicator,) = pat.Communicator.loopback(1)
-    with pytest.raises(ValueError, match=r"fraction: expected a number within \(0, 1\), got "):
+    with pytest.raises(ValueError, match=r"fraction: expected a number within \[0, 1\), got "):
         communicator.edge(fraction)
     communicator.close()
 
