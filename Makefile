@@ -41,6 +41,20 @@ bench: .venv/ready
 	  --algorithms ring slt prr $(RIVALS) --late none 1=0.3 1=1.0 --out out/bench/200mbit
 	$(BIN)/python -m benchmarks.reduction --dtypes float32 float16 bfloat16 --ops sum \
 	  --forms separate in_place --sizes-bytes 1048576 67108864 268435456
+	$(BIN)/python -m benchmarks.training --late 0.1 0.3 0.5 1 --iterations 25 --out out/bench/training
+	$(BIN)/python -m benchmarks.training --late 0.5 --patterns moving random --iterations 40 --blocks 1 \
+	  --out out/bench/training_moving
+	$(BIN)/python -m benchmarks.training --late 0.3 --hooks ring reversed auto --iterations 25 --settled 8 \
+	  --out out/bench/training_reversed
+	$(BIN)/python -m benchmarks.training --ranks 2 --network 1gbit --bytes 1MiB --computation-s 0.07 \
+	  --late 0 --hooks ring auto --iterations 60 --blocks 4 --out out/bench/training_balanced
+	$(BIN)/python -m benchmarks.arrivals --delays 0 0.05 0.1 0.3 0.5 1 --iterations 9 8 8 6 5 4 \
+	  --algorithms ring slt prr auto $(RIVALS) --out out/bench/arrivals
+	$(BIN)/python -m benchmarks.prediction --results out/bench/prediction.jsonl
+	$(BIN)/python -m benchmarks.wrong_order --results out/bench/wrong_order.jsonl
+	$(BIN)/python -m benchmarks.published --output out/bench/published.jsonl
+	$(BIN)/python -m benchmarks.leader
+	$(BIN)/python -m benchmarks.selection
 
 # A wheel built in isolation, without torch, imported beside another torch than the one developed on.
 OTHER_TORCH ?= torch==2.12.1

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .lab.ending import end_rank
 from .lab.point_to_point import PointToPoint
 from .measures import Sample, bandwidths_bytes_s, medians
 from .rivals import Rival, make_rivals
@@ -206,3 +207,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank()

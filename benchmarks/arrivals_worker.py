@@ -22,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from .allreduce_worker import Bench, check, point_to_point, start_rank
+from .lab.ending import end_rank
 from .lab.point_to_point import PointToPoint
 from .measures import Sample, medians
 from .rivals import Patallreduce, Rival, make_rivals
@@ -202,3 +203,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank()

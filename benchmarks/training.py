@@ -8,10 +8,13 @@ network, without any hint. Patterns of the late rank: `fixed`, `moving` (another
 iterations) and `random` (drawn anew each iteration). A late rank computes longer in all layers, so
 its progress shows it. The two take turns in blocks (A B A B) in the same processes.
 
-Iteration time is the time from one last arrival to the next. The bound it is compared with is
-max(the late rank's own computation, the others' computation + 2 M*beta), both as measured in the
-same blocks; where the late rank is another each time its computation begins with a result that
-cannot come earlier than one M*beta after the last arrival, so M*beta is added to its computation. Writes one JSON line per case and a picture, prints a table; the ranks run
+Iteration time is the time from one last arrival to the next; its mean is given beside its median,
+since a job may alternate between two. The bound it is compared with is
+max(the late rank's own computation, the others' computation + 2 M*beta), as measured in the same
+blocks. Where the late rank is another each time, its computation begins with a result that cannot
+come earlier than one M*beta after the last arrival: so M*beta is added to it there.
+
+Writes one JSON line per case and a picture, prints a table; the ranks run
 benchmarks/training_worker.py.
 """
 
@@ -43,8 +46,8 @@ def parse_arguments() -> argparse.Namespace:
         "--hooks",
         nargs="+",
         default=["gloo", "auto"],
-        help="gloo: plain DDP; auto, ring, ...: patallreduce with that algorithm; reversed: slt "
-        "in the wrong order on purpose",
+        help="gloo: plain DDP; auto: patallreduce; ring, slt, ...: that algorithm without a "
+        "monitor; watched: ring with one; reversed: slt in the wrong order on purpose",
     )
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank")
     parser.add_argument(

@@ -16,7 +16,17 @@ from rich.table import Table
 def print_table(records: list[dict[str, Any]]) -> None:
     """Print one row per pattern, delay and hook."""
     table = Table(title="Training with one late rank: medians, milliseconds")
-    for column in ("late rank", "late by", "hook", "iteration", "bound", "ratio", "after", "own"):
+    for column in (
+        "late rank",
+        "late by",
+        "hook",
+        "median",
+        "mean",
+        "bound",
+        "ratio",
+        "after",
+        "own",
+    ):
         table.add_column(column, justify="left" if column in ("late rank", "hook") else "right")
     for record in records:
         table.add_row(
@@ -24,6 +34,7 @@ def print_table(records: list[dict[str, Any]]) -> None:
             f"{record['delay_s'] * 1e3:g}",
             record["hook"],
             f"{record['iteration_s'] * 1e3:.1f}",
+            f"{record['mean_iteration_s'] * 1e3:.1f}",
             f"{record['bound_s'] * 1e3:.1f}",
             f"{record['iteration_s'] / record['bound_s']:.3f}",
             f"{record['after_s'] * 1e3:.1f}",
@@ -32,6 +43,7 @@ def print_table(records: list[dict[str, Any]]) -> None:
     console = Console(width=110)
     console.print(table)
     console.print(
+        "median, mean: iteration time; ratio: median / bound\n"
         "bound: max(late rank's computation, the others' + 2 M*beta); after: last arrival to last "
         "result;\nown: the late rank's all-reduce. "
         f"M*beta {records[0]['Mbeta_s'] * 1e3:.1f} ms, {records[0]['ranks']} ranks, "

@@ -23,6 +23,7 @@ from torch.optim import SGD
 
 import patallreduce as pat
 
+from .lab.ending import end_rank
 from .lab.point_to_point import PointToPoint
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
@@ -108,7 +109,9 @@ class Job:
             )
         elif hook != "gloo":
             # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
-            self.handle = pat.register(self.ddp, algorithm=hook, monitor=hook == "auto")
+            watched = hook in ("auto", "watched")
+            algorithm = "ring" if hook == "watched" else hook
+            self.handle = pat.register(self.ddp, algorithm=algorithm, monitor=watched)
         self.optimizer = SGD(self.ddp.parameters(), lr=0.01, momentum=0.9)
         self._arrival_s = 0.0
         register_multi_grad_hook(tuple(self.ddp.parameters()), self._note_arrival)
@@ -156,6 +159,7 @@ def figures(blocks: list[Tensor], late: list[list[int]], settled: int) -> dict[s
             others_s.append(max(computed))
     return {
         "iteration_s": statistics.median(iteration_s),
+        "mean_iteration_s": statistics.fmean(iteration_s),
         "late_computation_s": statistics.median(late_own_s),
         "others_computation_s": statistics.median(others_s),
         "after_s": statistics.median(after_s),
@@ -253,3 +257,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank()
