@@ -156,7 +156,7 @@ Components Predictor::offsets_s(const Edge* edge) const {
 
 double Predictor::shift_s(std::size_t bucket) const {
   if (bucket >= buckets_.size() || buckets_[bucket].count() == 0) return 0;
-  return buckets_[bucket].exponential() - last_.exponential();
+  return buckets_[bucket].phase() - last_.phase();
 }
 
 double Predictor::bounded_s(double offset_s, double shift_s, double start_s, double now_s) const {

@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from patallreduce import ScheduleError
@@ -203,6 +203,7 @@ def test_whatever_comes_in_finite_numbers_come_out(history, now_s):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(calls, max_size=20))
+@example([("start", 0.0), ("finish", [1.0, 0.0])])
 def test_whatever_came_in_three_sound_iterations_repair(history):
     """Nonsense that could pass as sense may mislead, but not for long."""
     predictor = Predictor()
@@ -211,7 +212,7 @@ def test_whatever_came_in_three_sound_iterations_repair(history):
     for k in range(6):
         iterate(predictor, [1.0, 1.2], start_s=200.0 + 2 * k)
     predictor.start(220.0)
-    assert predictor.predict(1, 220.0).arrival_s == pytest.approx(221.2, abs=0.01)
+    assert predictor.predict(1, 220.0).arrival_s == pytest.approx(221.2, abs=0.05)
 
 
 def test_a_job_needs_a_rank():
