@@ -204,7 +204,7 @@ def test_whatever_comes_in_finite_numbers_come_out(history, now_s):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(calls, max_size=20))
 @example([("start", 0.0), ("finish", [1.0, 0.0])])
-def test_whatever_came_in_three_sound_iterations_repair(history):
+def test_whatever_came_six_sound_iterations_repair(history):
     """Nonsense that could pass as sense may mislead, but not for long."""
     predictor = Predictor()
     for call, *arguments in history:
