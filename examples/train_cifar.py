@@ -17,7 +17,7 @@ from pathlib import Path
 import checkpoint
 import torch
 import torch.distributed as dist
-from collectives import sum_over_ranks
+from ending import end_rank
 from images import Batches, Images, as_input, load_images
 from network import PARAMETERS, build_network, test_accuracy
 from records import ITERATIONS_FILE, Record, Recorder, Summary, write_summary
@@ -107,7 +107,7 @@ class Training:
     def evaluate(self) -> tuple[float, float]:
         """Return mean loss of the last iterations and test accuracy. Every rank must call."""
         loss = torch.tensor(self._losses).mean() / dist.get_world_size()
-        sum_over_ranks(loss)
+        dist.all_reduce(loss)
         return loss.item(), test_accuracy(self._ddp.module, self._images)
 
     def _note_arrival(self, _: object) -> None:
@@ -201,3 +201,4 @@ if __name__ == "__main__":
         main(given)
     finally:
         dist.destroy_process_group()
+    end_rank()

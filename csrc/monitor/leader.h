@@ -38,7 +38,8 @@ class Leader {
     patience_s_per_byte_ = patience_s_per_byte;
   }
 
-  // Returns the plan that this report made due.
+  // Returns the plan that this report made due. `now_s`: finite, of the leader's own clock; what
+  // ranks report may be anything.
   std::optional<Plan> take(int rank, const Report& report, double now_s, Records& records);
   // A plan that is due because whoever asked has waited long enough; call until there is none.
   std::optional<Plan> overdue(double now_s, Records& records);
