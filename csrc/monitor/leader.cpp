@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "prediction/times.h"
+
 namespace patallreduce {
 
 namespace {
@@ -53,7 +55,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   const bool asked = std::visit(
       Overloaded{
           [&](const Started& r) {
-            if (!std::isfinite(r.at_s)) return false;
+            if (!is_time(r.at_s)) return false;
             rank.predictor.start(r.at_s);
             rank.start_s = r.at_s;
             rank.started = true;
@@ -75,7 +77,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
             if (rank.started && !r.arrivals_s.empty()) {
               const double last_s = *std::max_element(r.arrivals_s.begin(), r.arrivals_s.end());
               const double took_s = std::max(last_s - rank.start_s, 0.0);
-              if (std::isfinite(took_s))
+              if (is_duration(took_s))
                 rank.compute_s = rank.compute_s < 0
                                      ? took_s
                                      : rank.compute_s + smoothing * (took_s - rank.compute_s);
@@ -155,7 +157,7 @@ Prediction Leader::predict(const Rank& rank, std::int64_t iteration, std::size_t
                            double now_s) {
   if (rank.arrived < iteration) return rank.predictor.predict(bucket, now_s);
   const bool noted = rank.arrived == iteration && bucket < rank.arrivals_s.size() &&
-                     std::isfinite(rank.arrivals_s[bucket]);
+                     is_time(rank.arrivals_s[bucket]);
   return {noted ? rank.arrivals_s[bucket] : now_s, 0, true};
 }
 

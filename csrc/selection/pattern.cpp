@@ -28,7 +28,7 @@ void check_values(const char* name, const std::vector<double>& values, int ranks
 int error_level(double error_s, double scale_s) {
   const double parts = error_s / scale_s * errors_per_scale;
   if (parts < 1) return 0;
-  return std::min(1 + std::ilogb(parts), most_error_level);
+  return 1 + std::ilogb(std::min(parts, std::ldexp(1.0, most_error_level - 1)));
 }
 
 double error_s(int level, double scale_s) {

@@ -186,6 +186,11 @@ def test_a_forecast_is_finite_numbers(forecast, message):
         _core.Selector(3, *LINK).choose(ELEMENTS, ELEMENT_BYTES, *forecast)
 
 
+def test_beyond_all_reason_every_expected_error_is_alike():
+    safe = choose([0.0] * 3, [1e6] * 3)
+    assert choose([0.0] * 3, [1e308, 1e12, 1e6]) == safe
+
+
 def test_a_selector_needs_ranks_and_a_link():
     with pytest.raises(pat.ScheduleError, match="rank"):
         _core.Selector(0, *LINK)
