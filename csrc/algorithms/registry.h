@@ -14,10 +14,14 @@ struct Algorithm {
   const char* source;  // paper and section
   bool uses_arrivals;
   Steps (*generate)(const Problem& problem, int rank);  // one rank's steps alone
+  // Ranks take their places as they really arrive; generate() shows the schedule of arrivals given.
+  bool dynamic = false;
 };
 
 const std::vector<Algorithm>& algorithms();
 
+// Null if there is none.
+const Algorithm* known_algorithm(const std::string& name);
 // Throws ScheduleError listing the known names.
 const Algorithm& find_algorithm(const std::string& name);
 
