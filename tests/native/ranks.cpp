@@ -71,11 +71,11 @@ void check(const Values& values, const Call& call, int ranks) {
 }
 
 Call random_call(Random& random, int ranks, int largest_count) {
-  static const char* const names[] = {"ring", "slt", "prr", "halving_doubling"};
-  const int choice = pick(random, 0, ranks == 4 ? 3 : 2);
+  static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic", "halving_doubling"};
+  const int choice = pick(random, 0, ranks == 4 ? 4 : 3);
   const int counts[] = {pick(random, 0, 9), pick(random, 10, 2000), pick(random, 1, largest_count)};
   Call call = call_of(counts[pick(random, 0, 2)], names[choice], 4);
-  if (choice < 3)
+  if (choice < 4)
     call.key.segments = pick(random, 1, std::max<int>(1, std::min<int>(20, call.count)));
   if (choice == 2) call.key.segment_time_s = 1e-3;
   if (choice < 3 && pick(random, 0, 1))
