@@ -94,6 +94,7 @@ void bind_executor(py::module_& m) {
       .def_property_readonly("algorithm", [](const Ticket& t) { return t.key.algorithm; })
       .def_property_readonly("segments", [](const Ticket& t) { return t.key.segments; })
       .def_readonly("planned", &Ticket::planned)
+      .def_readonly("place", &Ticket::place)
       .def_property_readonly("drained_s", [](const Ticket& t) { return t.drained_s.load(); })
       .def(
           "check",

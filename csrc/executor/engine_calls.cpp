@@ -179,7 +179,7 @@ void Engine::arrive(Submission& submission) {
 
 void Engine::prepare(std::uint64_t seq, Pending& pending) {
   pending.operation = std::make_unique<Operation>(
-      seq, pending.call, program(pending.call.key, rank_), false, *transport_, scratch_);
+      seq, pending.call, program(pending.call.key, rank_), -1, *transport_, scratch_);
 }
 
 // On rank 0: another one has arrived at a dynamic collective.
@@ -203,12 +203,16 @@ void Engine::begin_dynamic(std::uint64_t seq) {
     const auto own = std::find_if(places.begin(), places.end(),
                                   [this](const Place& place) { return place.rank == rank_; });
     if (own == places.end()) return;
-    pending.operation = std::make_unique<Operation>(
-        seq, pending.call, program(pending.call.key, own->place), true, *transport_, scratch_);
+    pending.operation =
+        std::make_unique<Operation>(seq, pending.call, program(pending.call.key, own->place),
+                                    own->place, *transport_, scratch_);
   }
   for (const Place& place : places) pending.operation->stand(place);
   places_.erase(seq);
-  if (pending.ticket && !pending.operation->arrived()) pending.operation->arrive(pending.data);
+  if (pending.ticket && !pending.operation->arrived()) {
+    pending.ticket->place = pending.operation->place();
+    pending.operation->arrive(pending.data);
+  }
   admit();
   settle(seq);
 }

@@ -36,15 +36,16 @@ std::vector<std::size_t> partition(std::uint64_t count, std::size_t size, int se
 }  // namespace
 
 Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program,
-                     bool dynamic, Transport& transport, Scratch& scratch)
+                     int place, Transport& transport, Scratch& scratch)
     : seq_(seq),
       call_(std::move(call)),
       program_(std::move(program)),
       transport_(transport),
       scratch_(scratch),
       signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
-      places_(dynamic ? transport.ranks() : 0, -1),
-      early_out_(dynamic || !call_.key.arrivals_s.empty() || !transport.sends_at_memory_speed()),
+      place_(place),
+      places_(place < 0 ? 0 : transport.ranks(), -1),
+      early_out_(place >= 0 || !call_.key.arrivals_s.empty() || !transport.sends_at_memory_speed()),
       scale_(1),
       divisor_(1),
       needed_left_(program_->needed_count),

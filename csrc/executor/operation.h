@@ -26,8 +26,8 @@ namespace patallreduce {
 
 class Operation {
  public:
-  // `dynamic`: the program's peers are places; see stand().
-  Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program, bool dynamic,
+  // `place`: which place's program this is, its peers being places, see stand(); -1: not dynamic.
+  Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program, int place,
             Transport& transport, Scratch& scratch);
   ~Operation();  // the transport no longer uses its memory: drained, or abandoned
   Operation(const Operation&) = delete;
@@ -35,6 +35,7 @@ class Operation {
   const Call& call() const { return call_; }
   static std::size_t most_scratch_bytes(const Call& call) { return 2 * call.bytes(); }
   const Program& program() const { return *program_; }
+  int place() const { return place_; }
   bool arrived() const { return arrived_; }
   bool has_result() const { return arrived() && (early_out_ ? needed_left_ == 0 : drained()); }
   bool drained() const { return arrived() && steps_left_ == 0; }
@@ -92,6 +93,7 @@ class Operation {
   Transport& transport_;
   Scratch& scratch_;
   std::uint64_t signature_;
+  int place_;
   std::vector<std::int32_t> places_;  // the rank at each place, -1: unknown; empty: not dynamic
   bool early_out_;
   double scale_;          // of the caller's values: 1/ranks for avg of floats
