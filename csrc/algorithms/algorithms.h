@@ -11,5 +11,6 @@ Steps slt(const Problem& problem, int rank);
 Steps prr(const Problem& problem, int rank);
 Steps recursive_doubling(const Problem& problem, int rank);
 Steps rabenseifner(const Problem& problem, int rank);
+Steps reproducible(const Problem& problem, int rank);
 
 }  // namespace patallreduce

@@ -14,6 +14,7 @@ struct Algorithm {
   const char* source;  // paper and section
   bool uses_arrivals;
   Steps (*generate)(const Problem& problem, int rank);  // one rank's steps alone
+  bool tree = false;                                    // every sum is that of schedule/tree.h
 };
 
 const std::vector<Algorithm>& algorithms();
