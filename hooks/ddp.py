@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce import _core
-from patallreduce.calls import left_open
+from patallreduce.calls import REPRODUCIBLE, left_open
 from patallreduce.communicator import Communicator
 from patallreduce.hooks.layers import Layers
 from patallreduce.hooks.profile import submit_in_profile
@@ -273,7 +273,9 @@ def register(
         transport: "auto" or "ucx".
         arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0.
         segments: Segments per bucket; None: by rule.
-        reproducible: Not available yet: anything but None or False raises ValueError.
+        reproducible: True: algorithm "reproducible", the same bits whatever the arrivals, the
+            timing and the transport, for this number of ranks. Otherwise "auto" stands for it
+            while `torch.are_deterministic_algorithms_enabled()`, on all ranks alike.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
             PATALLREDUCE_MONITOR, or True.
@@ -291,7 +293,12 @@ def register(
             "register(DistributedDataParallel(module))"
         )
     if reproducible:
-        raise ValueError("reproducible: this version has no reproducible all-reduce yet")
+        if algorithm not in ("auto", REPRODUCIBLE):
+            raise ValueError(
+                f"reproducible: expected algorithm 'auto' or {REPRODUCIBLE!r} with it, "
+                f"got {algorithm!r}"
+            )
+        algorithm = REPRODUCIBLE
     for name, parameter in ddp_model.module.named_parameters():
         if parameter.requires_grad and (parameter.is_complex() or parameter.device.type != "cpu"):
             raise TypeError(

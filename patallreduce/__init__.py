@@ -11,6 +11,7 @@ from patallreduce._core import (
     TransportTimeout,
 )
 from patallreduce.communicator import Communicator
+from patallreduce.fingerprint import fingerprint
 from patallreduce.hooks import register
 from patallreduce.iterations import load_iterations, save_iterations
 from patallreduce.link import Link
@@ -33,6 +34,7 @@ __all__ = [
     "TransportTimeout",
     "Work",
     "algorithms",
+    "fingerprint",
     "hooks",
     "load_iterations",
     "register",

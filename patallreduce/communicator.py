@@ -7,6 +7,7 @@ import secrets
 import socket
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
-from patallreduce.calls import OPS, Request, left_open, settle
+from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
@@ -176,6 +177,7 @@ class Communicator:
         self._monitor_can_choose = False
         self._plain: Stream | None = None
         self._models = 0
+        self._warned_of_flushing = False
         if aside is not None:
             self._monitor = _core.Monitor(
                 aside, self._engine, clock_skew_s or environment.get_float("CLOCK_SKEW_S") or 0.0
@@ -287,8 +289,13 @@ class Communicator:
             op: "sum", "avg", "min", "max" or "prod". float16 and bfloat16 convert to float32,
                 combine and round back at every addition, as torch does element-wise; "avg"
                 multiplies by 1 / ranks before summing, as DistributedDataParallel does. Integers
-                wrap; their "avg" divides the sum, truncating.
-            algorithm: One of `algorithms()`, or "auto".
+                wrap; their "avg" divides the sum, truncating. A sum or product that is a NaN is
+                the quiet NaN without sign and payload; infinities, -0 and subnormals are as in
+                IEEE 754, also where the caller's thread flushes subnormals to zero.
+            algorithm: One of `algorithms()`, or "auto". "reproducible" gives the same bits whatever
+                the transport, the segments, the arrivals and the timing: the sum of one fixed tree
+                over the ranks. "auto" stands for it while
+                `torch.are_deterministic_algorithms_enabled()`, and never takes it otherwise.
             async_op: Return a `Work` at once instead of waiting.
             segments: Into how many segments the message is cut, >= 1 and at most its elements.
                 None: by `choose_segments`.
@@ -350,6 +357,9 @@ class Communicator:
         """Check the arguments of `all_reduce` and settle what they leave open."""
         self.check_usable()
         check_tensor(tensor, self.rank)
+        algorithm = intended(algorithm)
+        if algorithm == REPRODUCIBLE and not self._warned_of_flushing:
+            self._warn_of_flushing()
         key = (
             tensor.numel(),
             tensor.dtype,
@@ -372,6 +382,17 @@ class Communicator:
                 lambda: self.selector,
             )
         return call
+
+    def _warn_of_flushing(self) -> None:
+        if _core.flushes_subnormals():
+            self._warned_of_flushing = True
+            warnings.warn(
+                f"rank {self.rank}: this thread flushes subnormal numbers to zero "
+                "(torch.set_flush_denormal(True)). The all-reduce keeps them, but what this rank "
+                "computes itself can differ from ranks and runs that do not flush",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def submit(
         self, tensor: torch.Tensor, call: _core.Call
