@@ -50,7 +50,8 @@ def parse_arguments() -> argparse.Namespace:
 def seconds(sample: dict[str, Any]) -> float:
     """Time of one all-reduce: from the last arrival until every rank has its result."""
     elapsed_s: float = max(sample["finishes_s"]) - max(sample["arrivals_s"])
-    return elapsed_s / sample["calls"]
+    calls: int = sample["calls"]
+    return elapsed_s / calls
 
 
 def simulated_of_ring(network: str, ranks: int, message_bytes: int) -> float | None:

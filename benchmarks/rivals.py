@@ -60,6 +60,7 @@ class OpenMpi:
         # Importing it is MPI_Init; untyped, since it need not be installed.
         mpi: Any = import_module("mpi4py.MPI")
         self.transport = transport
+        self._mpi = mpi
         self._world = mpi.COMM_WORLD
         self._in_place = mpi.IN_PLACE
 
@@ -71,7 +72,9 @@ class OpenMpi:
         """Nothing: it predicts nothing."""
 
     def close(self) -> None:
-        """Nothing: mpi4py finalizes at exit."""
+        """Finalize MPI: mpi4py would at Python's own ending, which `end_rank` leaves out."""
+        if not self._mpi.Is_finalized():
+            self._mpi.Finalize()
 
 
 class Patallreduce:

@@ -8,7 +8,7 @@ named below, in fine segments by the rules of `patallreduce.selection`. Ways to 
 
     ring          no order
     predicted     slt in the order predicted when the leader decides (replay.py)
-    dynamic       slt whose chain grows as ranks really arrive, see `dynamic_arrivals_s`
+    dynamic       slt_dynamic: the chain grows as ranks really arrive, see `dynamic_arrivals_s`
     perfect       slt in the real order, as if known from the start
     auto          what the Selector chooses for the predicted arrivals and their expected errors
 
@@ -78,18 +78,27 @@ class Job:
         """Chain the ranks in order of `arrivals_s`."""
         return pat.schedule("slt", self.ranks, self.segments("slt"), arrivals_s)
 
-    def auto(self, replayed: Replayed) -> tuple[str, pat.Schedule]:
-        """Ask the selector; without any prediction the plan is the ring."""
+    def dynamic(self, arrivals_s: Sequence[float], segments: int) -> float:
+        """Simulate the chain that grows."""
+        schedule = pat.schedule("slt_dynamic", self.ranks, segments, arrivals_s)
+        delayed_s = dynamic_arrivals_s(arrivals_s, LINK.latency_s)
+        return self.after(schedule, delayed_s, max(arrivals_s))
+
+    def auto(self, replayed: Replayed) -> tuple[str, float]:
+        """Simulate what the selector chooses; without any prediction the plan is the ring."""
+        real_s = replayed.iteration.arrivals_s
         predicted_s = replayed.said_s.get(COMBINED)
         if predicted_s is None:
-            return "ring", self.ring
+            return "ring", self.after(self.ring, real_s, max(real_s))
         algorithm, segments, arrivals_s, segment_time_s, _ = self.selector.choose(
             self.elements, ELEMENT_BYTES, predicted_s, replayed.errors_s
         )
+        if algorithm == "slt_dynamic":
+            return algorithm, self.dynamic(real_s, segments)
         schedule = pat.schedule(
             algorithm, self.ranks, segments, arrivals_s or None, segment_time_s=segment_time_s
         )
-        return algorithm, schedule
+        return algorithm, self.after(schedule, real_s, max(real_s))
 
     def after(self, schedule: pat.Schedule, arrivals_s: Sequence[float], last_s: float) -> float:
         """Simulate: from `last_s` to the last result, in M*beta."""
@@ -101,14 +110,13 @@ class Job:
         real_s = replayed.iteration.arrivals_s
         last_s = max(real_s)
         predicted_s = replayed.said_s.get(COMBINED, [0.0] * self.ranks)
-        perfect = self.slt(real_s)
-        chosen, auto = self.auto(replayed)
+        chosen, auto_after = self.auto(replayed)
         after = {
             "ring": self.after(self.ring, real_s, last_s),
             "predicted": self.after(self.slt(predicted_s), real_s, last_s),
-            "dynamic": self.after(perfect, dynamic_arrivals_s(real_s, LINK.latency_s), last_s),
-            "perfect": self.after(perfect, real_s, last_s),
-            "auto": self.after(auto, real_s, last_s),
+            "dynamic": self.dynamic(real_s, self.segments("slt_dynamic")),
+            "perfect": self.after(self.slt(real_s), real_s, last_s),
+            "auto": auto_after,
         }
         return after, chosen
 

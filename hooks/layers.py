@@ -3,15 +3,15 @@
     iteration   [ forward 1/3 ][          backward 2/3          ]
                 ^start        ^1/3     ^1/2     ^2/3     ^5/6    the labels of `edge`
 
-A pre-hook and a hook on the DDP module see the forward pass; a post-accumulate-grad hook on each
-trainable parameter sees backward. It stores the time and counts. An edge is reported when a
-quarter, a half, three quarters as many gradients are there as the iteration before had in all.
+A pre-hook and a hook on the DDP module see the forward pass; hooks on parameters see backward
+(`gradients.py`: on all at first, then on few). An edge is reported when a quarter, a half, three
+quarters as many gradients are there as an iteration before had in all.
 Gradients are counted, not weighted by their elements: large parameters are not the slow ones
 (the last layer of a convolutional network has most elements and little to compute). The labels say
-"the same place as last iteration"; how much time lies before each is the predictor's to learn.
+"the same place as before"; how much time lies before each is the predictor's to learn.
 
 DDP starts buckets in index order, so a bucket can be ready long before its hook is called. Its
-arrival is the time of the last of its gradients (they are noted before DDP hears of them).
+arrival is the time of the last of its gradients.
 
 What does not count as an iteration's computation:
 
@@ -28,14 +28,11 @@ own forward; submodules compile as without us, and their gradients come at once,
 DDP's Python reducer has no buckets: we step aside, with a warning. Times are the host's: gradients
 on an accelerator would be queued then, not computed.
 
-Cost per iteration, in processor time (benchmarks/layers.py): about 10 us, and 1.2 us per parameter
-on a quiet machine, 2 us on a busy one, beside 11 to 17 us that autograd and DDP themselves take for
-each. 10 parameters: 22 us; 1,000: 1.2 to 2.1 ms. Half of it is torch's way into Python. All
-parameters keep their hook. To keep but the last of each bucket would be cheaper, but which one is
-last can change (branches, unused parameters), and an arrival would silently be too early.
+Cost per iteration, in processor time (benchmarks/layers.py, one run, once few are watched): 20 us
+with 10 parameters, 35 with 100, 390 with 1,000, 1.1 ms with 3,000 (of 46): 0.4 us for each, beside
+11 to 15 us that autograd and DDP themselves take for it. With all watched, 1.1 to 2.1 ms for 1,000.
 """
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -45,11 +42,11 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
+from patallreduce.hooks.gradients import Gradients
+
 _log = logging.getLogger("patallreduce")
 
 _FORWARD = 1 / 3  # label of the end of forward: backward computes about twice as much
-_BACKWARD = (1 / 4, 1 / 2, 3 / 4)  # of the gradients
-_NEVER = -1  # a countdown that only goes down from here meets no edge
 
 
 class Progress(Protocol):
@@ -83,47 +80,41 @@ class Layers:
                 "Layers(ddp_model), before torch.compile(ddp_model)"
             )
         self._progress = progress
-        # By slot: when its parameter's gradient was there, 0 if not yet in this pass. The hooks
-        # know this list and the countdown, so neither is ever replaced.
-        self._ready_s: list[float] = []
-        self._countdown = [_NEVER]  # gradients until the next edge
-        self._note = _notes(self._ready_s, self._countdown, self._backward_edge)
-        self._slots: dict[int, int] = {}  # by id; DDP keeps its parameters alive
         self._handles: list[RemovableHandle] = []
         self._attached = True
         self._arrivals_s: list[float] = []
         self._began = False
         self._inside_forward = False
         self._forward_edge_due = False
-        self._gradients = 0  # in the last whole pass
-        self._edges: list[tuple[int, float]] = []
         self._edges_reported = 0
 
-        if getattr(ddp_model, "_use_python_reducer", False):
+        watched = []
+        without_buckets = getattr(ddp_model, "_use_python_reducer", False)
+        if not without_buckets:
+            ignored = ddp_model.parameters_to_ignore
+            for name, parameter in ddp_model.module.named_parameters():
+                if parameter.requires_grad and name not in ignored:
+                    watched.append(parameter)
+        self._gradients = Gradients(watched, self._backward_edge)
+        if without_buckets:
             _log.warning(
                 "patallreduce: no progress of this model's layers is reported: with "
                 'torch._dynamo.config.optimize_ddp = "python_reducer" there are no buckets'
             )
-            self._attached = False
+            self.remove()
             return
         self._handles += [
             ddp_model.register_forward_pre_hook(_Callback(self._before_forward)),
             ddp_model.register_forward_hook(_Callback(self._after_forward)),
         ]
-        ignored = ddp_model.parameters_to_ignore
-        for name, parameter in ddp_model.module.named_parameters():
-            if parameter.requires_grad and name not in ignored:
-                self._watch(parameter)
-        self._expect(len(self._slots))
 
     def remove(self) -> None:
         """Leave no hook behind; `bucket` then gives the times of its calls. Idempotent."""
         self._attached = False
-        self._countdown[0] = _NEVER
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._slots.clear()
+        self._gradients.remove()
 
     def bucket(
         self, index: int, parameters: Sequence[torch.Tensor], is_last: bool
@@ -145,47 +136,28 @@ class Layers:
             self._arrivals_s.clear()
         while len(self._arrivals_s) < index:
             self._arrivals_s.append(now_s)
-        self._arrivals_s.append(self._arrival_s(parameters, now_s))
+        self._arrivals_s.append(self._gradients.arrival_s(index, parameters, now_s))
         if not is_last:
             return None
         arrivals_s = tuple(self._arrivals_s)
         self._arrivals_s.clear()
-        self._end_iteration()
+        self._gradients.end(len(arrivals_s))
+        self._began = self._inside_forward = False
         return arrivals_s
 
-    def _arrival_s(self, parameters: Sequence[torch.Tensor], now_s: float) -> float:
-        try:
-            slots = map(self._slots.__getitem__, map(id, parameters))
-            noted_s = list(map(self._ready_s.__getitem__, slots))
-        except KeyError:
-            self._watch_new(parameters)
-            return now_s
-        return max(noted_s) if noted_s and 0.0 not in noted_s else now_s
-
-    def _watch_new(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Watch what was frozen when we attached."""
-        for parameter in parameters:
-            if self._attached and parameter.requires_grad and id(parameter) not in self._slots:
-                self._watch(parameter)
-
-    def _watch(self, parameter: torch.Tensor) -> None:
-        slot = len(self._ready_s)
-        self._ready_s.append(0.0)
-        self._slots[id(parameter)] = slot
-        self._handles.append(parameter.register_post_accumulate_grad_hook(self._note(slot)))
-
     def _before_forward(self, ddp_model: DistributedDataParallel) -> None:
+        self._gradients.renew()
         if not (ddp_model.training and torch.is_grad_enabled()):
             return
         now_s = time.monotonic()
-        self._forget_gradients()
+        self._gradients.forget()
         if not self._began or self._inside_forward:  # still inside: the last one raised
             self._began = self._forward_edge_due = True
             self._edges_reported = 0
             self._tell(self._progress.start, now_s)
         self._inside_forward = True
         if ddp_model.require_backward_grad_sync:
-            self._await_edge()
+            self._gradients.await_edge(self._edges_reported)
 
     def _after_forward(self, ddp_model: DistributedDataParallel) -> None:
         # Only what `_before_forward` let pass: an evaluation may run within an iteration.
@@ -197,36 +169,10 @@ class Layers:
             self._tell(self._progress.edge, _FORWARD, time.monotonic())
 
     def _backward_edge(self) -> None:
-        _, label = self._edges[self._edges_reported]
+        _, part = self._gradients.edges[self._edges_reported]
         self._edges_reported += 1
-        self._tell(self._progress.edge, label, time.monotonic())
-        self._await_edge()
-
-    def _await_edge(self) -> None:
-        if self._edges_reported < len(self._edges):
-            self._countdown[0], _ = self._edges[self._edges_reported]
-
-    def _forget_gradients(self) -> None:
-        self._ready_s[:] = itertools.repeat(0.0, len(self._ready_s))
-        self._countdown[0] = _NEVER
-
-    def _end_iteration(self) -> None:
-        """Expect as many gradients as there were: parameters may be unused, or frozen by now."""
-        self._expect(len(self._ready_s) - self._ready_s.count(0.0))
-        self._forget_gradients()
-        self._began = self._inside_forward = False
-
-    def _expect(self, gradients: int) -> None:
-        if gradients in (self._gradients, 0):  # none at all: Join's shadow of a backward pass
-            return
-        self._gradients = gradients
-        self._edges = []
-        reached = 0
-        for part in _BACKWARD:
-            count = round(part * gradients)
-            if reached < count < gradients:  # at the last gradient it is no news
-                self._edges.append((count - reached, _FORWARD + part * (1 - _FORWARD)))
-                reached = count
+        self._tell(self._progress.edge, _FORWARD + part * (1 - _FORWARD), time.monotonic())
+        self._gradients.await_edge(self._edges_reported)
 
     def _tell(self, call: Callable[..., None], *arguments: float) -> None:
         try:
@@ -239,27 +185,6 @@ class Layers:
                     exc_info=True,
                 )
             self.remove()
-
-
-def _notes(
-    ready_s: list[float], countdown: list[int], edge: Callable[[], None]
-) -> Callable[[int], Callable[[torch.Tensor], None]]:
-    """Make the hooks of parameters, by slot; nothing in them but what every gradient needs.
-
-    All share these variables: a set of its own for each costs 0.3 us more, in cache misses.
-    """
-    clock_s = time.monotonic
-
-    def note_of(slot: int) -> Callable[[torch.Tensor], None]:
-        def note(_: torch.Tensor) -> None:
-            ready_s[slot] = clock_s()
-            countdown[0] -= 1
-            if not countdown[0]:
-                edge()
-
-        return note
-
-    return note_of
 
 
 class _Callback:

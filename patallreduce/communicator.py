@@ -409,7 +409,8 @@ class Communicator:
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
 
-        Each a dict: number, call (text), schedule (what ran, text), planned (by prediction),
+        Each a dict: number, call (text), schedule (what ran, text), planned (by prediction), place
+        (of this rank in the order of arrival that slt_dynamic followed; -1 with others),
         arrival_s, finish_s and drained_s (time.monotonic(); 0 while pending), elapsed_s.
         """
         return [
@@ -418,6 +419,7 @@ class Communicator:
                 "call": str(record["call"]),
                 "schedule": record["ticket"].key_text if record["ticket"].done else "",
                 "planned": record["ticket"].done and record["ticket"].planned,
+                "place": record["ticket"].place if record["ticket"].done else -1,
                 "arrival_s": record["ticket"].arrival_s,
                 "finish_s": record["ticket"].finish_s,
                 "drained_s": record["ticket"].drained_s,

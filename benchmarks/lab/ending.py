@@ -12,7 +12,7 @@ def end_rank() -> NoReturn:
     Gloo's thread may still hold the tensor of the last collective; letting go of it while Python
     ends, it would abort the process (pytorch#190489).
     """
-    atexit._run_exitfuncs()  # where mpi4py finalizes MPI
+    atexit._run_exitfuncs()  # not what C code left for Python's ending: MPI is finalized before
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

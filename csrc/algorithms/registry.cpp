@@ -11,6 +11,11 @@ const std::vector<Algorithm>& algorithms() {
       {"ring", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66", false, ring},
       {"slt", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
        true, slt},
+      {"slt_dynamic", "all_reduce",
+       "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is found "
+       "while "
+       "it runs",
+       true, slt, true},
       {"prr", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
        true, prr},
       {"recursive_doubling", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66",
@@ -19,17 +24,22 @@ const std::vector<Algorithm>& algorithms() {
        rabenseifner},
       {"reproducible", "all_reduce",
        "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; holders: ours",
-       false, reproducible, true},
+       false, reproducible, false, true},
   };
   return all;
 }
 
+const Algorithm* known_algorithm(const std::string& name) {
+  for (const Algorithm& algorithm : algorithms())
+    if (name == algorithm.name) return &algorithm;
+  return nullptr;
+}
+
 const Algorithm& find_algorithm(const std::string& name) {
+  if (const Algorithm* found = known_algorithm(name)) return *found;
   std::string known;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (name == algorithm.name) return algorithm;
+  for (const Algorithm& algorithm : algorithms())
     known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
-  }
   throw ScheduleError(concat("unknown algorithm '", name, "'; known: ", known));
 }
 

@@ -14,11 +14,15 @@ struct Algorithm {
   const char* source;  // paper and section
   bool uses_arrivals;
   Steps (*generate)(const Problem& problem, int rank);  // one rank's steps alone
-  bool tree = false;                                    // every sum is that of schedule/tree.h
+  // Ranks take their places as they really arrive; generate() shows the schedule of arrivals given.
+  bool dynamic = false;
+  bool tree = false;  // every sum is that of schedule/tree.h
 };
 
 const std::vector<Algorithm>& algorithms();
 
+// Null if there is none.
+const Algorithm* known_algorithm(const std::string& name);
 // Throws ScheduleError listing the known names.
 const Algorithm& find_algorithm(const std::string& name);
 

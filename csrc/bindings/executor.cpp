@@ -31,9 +31,15 @@ Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
   Problem problem;
   problem.ranks = ranks;
   problem.segments = key.segments;
-  problem.arrivals_s = key.arrivals_s;
   problem.segment_time_s = key.segment_time_s;
+  // Peers are to be places, whatever was expected.
+  if (!find_algorithm(key.algorithm).dynamic) problem.arrivals_s = key.arrivals_s;
   return generate_steps(key.algorithm, problem, rank);
+}
+
+bool is_dynamic(const ScheduleKey& key) {
+  const Algorithm* algorithm = known_algorithm(key.algorithm);
+  return algorithm && algorithm->dynamic;
 }
 
 // Waits with the GIL released, looking for signals in between. A signal's exception aborts the
@@ -88,6 +94,7 @@ void bind_executor(py::module_& m) {
       .def_property_readonly("algorithm", [](const Ticket& t) { return t.key.algorithm; })
       .def_property_readonly("segments", [](const Ticket& t) { return t.key.segments; })
       .def_readonly("planned", &Ticket::planned)
+      .def_readonly("place", &Ticket::place)
       .def_property_readonly("drained_s", [](const Ticket& t) { return t.drained_s.load(); })
       .def(
           "check",
@@ -101,7 +108,8 @@ void bind_executor(py::module_& m) {
                        std::size_t scratch_bytes) {
              return make_owned<Engine>(
                  std::move(transport),
-                 EngineOptions{spin_s, shares_cores, scratch_bytes, steps_from_registry});
+                 EngineOptions{
+                     spin_s, shares_cores, scratch_bytes, {steps_from_registry, is_dynamic}});
            }),
            "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)
       .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())

@@ -56,6 +56,14 @@ struct Encoder {
       out.put(iteration);
     }
   }
+  void operator()(const Places& m) {
+    out.put(m.seq);
+    out.put(static_cast<std::uint32_t>(m.places.size()));
+    for (const Place& place : m.places) {
+      out.put(place.place);
+      out.put(place.rank);
+    }
+  }
 };
 
 }  // namespace
@@ -109,6 +117,21 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
         end.last.emplace_back(stream, in.get<std::int64_t>());
       }
       message = std::move(end);
+      break;
+    }
+    case 6: {
+      Places places{};
+      places.seq = in.get<std::uint64_t>();
+      const auto count = in.get<std::uint32_t>();
+      for (std::uint32_t i = 0; in.good() && i < count; ++i) {
+        Place place{};
+        place.place = in.get<std::int32_t>();
+        place.rank = in.get<std::int32_t>();
+        in.require(place.place >= 0 && place.place < ranks);
+        in.require(place.rank >= 0 && place.rank < ranks);
+        places.places.push_back(place);
+      }
+      message = std::move(places);
       break;
     }
     default:

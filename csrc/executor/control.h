@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/call.h"
+#include "executor/lineup.h"
 
 namespace patallreduce {
 
@@ -47,7 +48,13 @@ struct PlansEnd {
   std::vector<std::pair<std::int64_t, std::int64_t>> last;  // stream, iteration; absent: none
 };
 
-using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd>;
+// Who stands where in dynamic collective `seq`, as far as it matters to the receiver.
+struct Places {
+  std::uint64_t seq;
+  std::vector<Place> places;
+};
+
+using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd, Places>;
 
 std::string encode(const Message& message);
 // Nothing if the bytes are malformed: lengths and enumerators are checked before use.

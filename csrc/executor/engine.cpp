@@ -43,6 +43,7 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
       transport_(std::move(transport)),
       scratch_(options_.scratch_bytes),
       liveness_(ranks_, rank_),
+      lineup_(ranks_),
       greeted_(ranks_, 0),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
@@ -75,7 +76,7 @@ std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double time
 
 std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, bool queued,
                                        bool wake) {
-  program(call.key);  // a ScheduleError belongs to the caller
+  program(call.key, rank_);  // a ScheduleError belongs to the caller
   auto ticket = std::make_shared<Ticket>();
   ticket->arrival_s = now_s();
   bool refused = false;  // once it is in the inbox, its being done is for the driver to tell

@@ -7,6 +7,8 @@
 //
 // Every rank numbers its collectives. On arrival it announces number and call to the ranks it will
 // send to, which may then receive before their own arrival, and to the next rank, which compares.
+// Ranks take their places in a dynamic schedule as they arrive: rank 0 hears of every arrival by
+// its announcement, and tells places.
 // A planned call that has no plan yet holds up the calls behind it; another rank's announcement is
 // as good as the plan, since every rank takes its schedules from the same one. The call is hashed
 // into the tags as well, so data of another call is never received.
@@ -28,6 +30,7 @@
 #include "clock.h"
 #include "executor/call.h"
 #include "executor/control.h"
+#include "executor/lineup.h"
 #include "executor/liveness.h"
 #include "executor/operation.h"
 #include "executor/scratch.h"
@@ -87,9 +90,9 @@ class Engine {
   struct Pending {  // one collective: called here, announced by others, or both
     Call call;
     int announced_by = -1;
-    std::unique_ptr<Operation> operation;  // null: not admitted, or unknown schedule
+    std::unique_ptr<Operation> operation;  // null: unknown schedule, or no place in it yet
     bool admitted = false;
-    void* data = nullptr;
+    void* data = nullptr;            // once called
     std::shared_ptr<Ticket> ticket;  // null: not called here yet
     bool queued = false;
     double timeout_s = 0;
@@ -133,6 +136,9 @@ class Engine {
   void handle(int from, const Abort& abort);
   void handle(int from, const Bye& bye);
   void handle(int from, const PlansEnd& end);
+  void handle(int from, const Places& places);
+  void line_up(std::uint64_t seq, int rank);
+  void begin_dynamic(std::uint64_t seq);
   void lost(const Events::Lost& lost);
   void settle(std::uint64_t seq);  // result ready? drained?
   void check_deadlines(double now_s);
@@ -144,7 +150,7 @@ class Engine {
   void tell(int peer, const Message& message);
   void tell_all(const Message& message);
   void progress_for(double seconds);
-  std::shared_ptr<const Program> program(const ScheduleKey& key);
+  std::shared_ptr<const Program> program(const ScheduleKey& key, int place);
   void mismatch(std::uint64_t seq, int a, const Call& call_a, int b, const Call& call_b);
   void fail_left(int rank, std::uint64_t called, std::uint64_t seq);
 
@@ -157,6 +163,8 @@ class Engine {
   Scratch scratch_;
   Events events_;
   Liveness liveness_;
+  Lineup lineup_;                                       // on rank 0: of dynamic collectives
+  std::map<std::uint64_t, std::vector<Place>> places_;  // heard of, by dynamic collective
   std::map<std::uint64_t, Pending> pending_;
   std::map<std::uint64_t, Pending> failed_pending_;  // after a failure: kept until closed
   std::unique_ptr<Submission> unplanned_;            // the next to arrive waits for its plan
@@ -172,8 +180,13 @@ class Engine {
   bool all_posted_ = false;  // in this idle stretch
   std::atomic<bool> closed_{false};
 
-  std::mutex programs_mutex_;                                                   // guards this
-  std::list<std::pair<ScheduleKey, std::shared_ptr<const Program>>> programs_;  // newest first
+  struct KeptProgram {
+    ScheduleKey key;
+    int place;
+    std::shared_ptr<const Program> program;
+  };
+  std::mutex programs_mutex_;        // guards this
+  std::list<KeptProgram> programs_;  // newest first
 
   mutable std::mutex inbox_mutex_;  // guards these
   std::deque<Submission> inbox_;

@@ -91,7 +91,8 @@ bool Engine::resolve(Submission& submission) {
 
 void Engine::plan(std::shared_ptr<const Plan> plan) {
   try {
-    for (const PlannedBucket& bucket : plan->buckets) program(bucket.key);  // off the critical path
+    for (const PlannedBucket& bucket : plan->buckets)
+      program(bucket.key, rank_);   // off the critical path
   } catch (const ScheduleError&) {  // the call that needs it will tell
   }
   {
@@ -147,8 +148,13 @@ void Engine::arrive(Submission& submission) {
   next_check_s_ = 0;
   pending.call = std::move(submission.call);
   pending.ticket->key = pending.call.key;
-  if (!pending.operation) prepare(seq, pending);
-  std::vector<int> listeners = pending.operation->program().send_peers;
+  pending.data = submission.data;
+  const bool dynamic = options_.steps_source.dynamic(pending.call.key);
+  std::vector<int> listeners{0};
+  if (!dynamic) {
+    if (!pending.operation) prepare(seq, pending);
+    listeners = pending.operation->program().send_peers;
+  }
   const int next = (rank_ + 1) % ranks_;
   if (std::find(listeners.begin(), listeners.end(), next) == listeners.end())
     listeners.push_back(next);
@@ -161,14 +167,54 @@ void Engine::arrive(Submission& submission) {
       return;
     }
   }
-  pending.operation->arrive(submission.data);
+  if (dynamic) {
+    if (rank_ == 0) line_up(seq, rank_);
+    begin_dynamic(seq);
+    return;
+  }
+  pending.operation->arrive(pending.data);
   admit();
   settle(seq);
 }
 
 void Engine::prepare(std::uint64_t seq, Pending& pending) {
-  pending.operation = std::make_unique<Operation>(seq, pending.call, program(pending.call.key),
-                                                  *transport_, scratch_);
+  pending.operation = std::make_unique<Operation>(
+      seq, pending.call, program(pending.call.key, rank_), -1, *transport_, scratch_);
+}
+
+// On rank 0: another one has arrived at a dynamic collective.
+void Engine::line_up(std::uint64_t seq, int rank) {
+  for (const auto& [to, places] : lineup_.arrived(seq, rank)) {
+    if (to == rank_)
+      handle(rank_, Places{seq, places});
+    else
+      tell(to, Places{seq, places});
+  }
+}
+
+// Does what can be done of a dynamic collective, as its call, this rank's place and its neighbours
+// become known, in any order. The last rank has a place before it arrives.
+void Engine::begin_dynamic(std::uint64_t seq) {
+  const auto found = pending_.find(seq);
+  if (found == pending_.end()) return;
+  Pending& pending = found->second;
+  std::vector<Place>& places = places_[seq];
+  if (!pending.operation) {
+    const auto own = std::find_if(places.begin(), places.end(),
+                                  [this](const Place& place) { return place.rank == rank_; });
+    if (own == places.end()) return;
+    pending.operation =
+        std::make_unique<Operation>(seq, pending.call, program(pending.call.key, own->place),
+                                    own->place, *transport_, scratch_);
+  }
+  for (const Place& place : places) pending.operation->stand(place);
+  places_.erase(seq);
+  if (pending.ticket && !pending.operation->arrived()) {
+    pending.ticket->place = pending.operation->place();
+    pending.operation->arrive(pending.data);
+  }
+  admit();
+  settle(seq);
 }
 
 // In order of their numbers, so that all ranks admit alike; the lowest always, whatever the others
@@ -213,7 +259,7 @@ void Engine::handle(const Events& events) {
 }
 void Engine::settle(std::uint64_t seq) {
   const auto found = pending_.find(seq);
-  if (found == pending_.end() || !found->second.ticket) return;
+  if (found == pending_.end() || !found->second.ticket || !found->second.operation) return;
   Pending& pending = found->second;
   if (pending.operation->has_result() && !pending.ticket->done) finish(pending, nullptr);
   if (!pending.operation->drained()) return;
@@ -233,15 +279,16 @@ void Engine::finish(Pending& pending, std::shared_ptr<const Failure> failure) {
   done_.push_back(pending.ticket);
   done_changed_.notify_all();
 }
-std::shared_ptr<const Program> Engine::program(const ScheduleKey& key) {
+// `place`: this rank's, which is its number but in a dynamic schedule.
+std::shared_ptr<const Program> Engine::program(const ScheduleKey& key, int place) {
   std::lock_guard lock(programs_mutex_);
   for (auto entry = programs_.begin(); entry != programs_.end(); ++entry) {
-    if (!(entry->first == key)) continue;
+    if (entry->place != place || !(entry->key == key)) continue;
     programs_.splice(programs_.begin(), programs_, entry);
-    return entry->second;
+    return entry->program;
   }
-  auto made = compile(options_.steps_source(key, ranks_, rank_), key.segments);
-  programs_.emplace_front(key, made);
+  auto made = compile(options_.steps_source.steps(key, ranks_, place), key.segments);
+  programs_.push_front({key, place, made});
   if (programs_.size() > kept_programs) programs_.pop_back();
   return made;
 }

@@ -29,6 +29,11 @@ void Engine::handle(int from, const Announcement& announcement) {
     Pending& pending = found->second;
     pending.call = announcement.call;
     pending.announced_by = from;
+    if (options_.steps_source.dynamic(pending.call.key)) {
+      if (rank_ == 0) line_up(seq, from);
+      begin_dynamic(seq);
+      return;
+    }
     try {
       prepare(seq, pending);
     } catch (const ScheduleError&) {
@@ -41,6 +46,8 @@ void Engine::handle(int from, const Announcement& announcement) {
   if (!(pending.call == announcement.call))
     mismatch(seq, from, announcement.call, pending.ticket ? rank_ : pending.announced_by,
              pending.call);
+  else if (rank_ == 0 && options_.steps_source.dynamic(pending.call.key))
+    line_up(seq, from);
 }
 
 void Engine::handle(int from, const Pulse& pulse) {
@@ -69,6 +76,15 @@ void Engine::handle(int from, const Bye& bye) {
 void Engine::handle(int, const PlansEnd& end) {
   std::lock_guard lock(inbox_mutex_);
   if (!plans_end_) plans_end_ = end;
+}
+
+void Engine::handle(int, const Places& places) {
+  const std::uint64_t seq = places.seq;
+  const bool over = seq < called_ && pending_.count(seq) == 0;
+  if (over || seq > called_ + 2 * seq_ahead) return;
+  std::vector<Place>& heard = places_[seq];
+  heard.insert(heard.end(), places.places.begin(), places.places.end());
+  begin_dynamic(seq);
 }
 
 bool Engine::tell_plans_end() {
@@ -125,7 +141,8 @@ void Engine::check_deadlines(double now) {
     interval = interval_s(shortest_timeout_s_);
     old = old || now > pending.ticket->arrival_s + interval;
     if (now < std::max(pending.ticket->arrival_s + pending.timeout_s, judge_after_s_)) continue;
-    time_out(seq, pending.call, pending.timeout_s, pending.operation->waiting_for(), now);
+    const int waits_for = pending.operation ? pending.operation->waiting_for() : -1;
+    time_out(seq, pending.call, pending.timeout_s, waits_for, now);
     return;
   }
   if (unplanned_) {

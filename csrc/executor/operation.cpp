@@ -36,14 +36,16 @@ std::vector<std::size_t> partition(std::uint64_t count, std::size_t size, int se
 }  // namespace
 
 Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program,
-                     Transport& transport, Scratch& scratch)
+                     int place, Transport& transport, Scratch& scratch)
     : seq_(seq),
       call_(std::move(call)),
       program_(std::move(program)),
       transport_(transport),
       scratch_(scratch),
       signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
-      early_out_(!call_.key.arrivals_s.empty() || !transport.sends_at_memory_speed()),
+      place_(place),
+      places_(place < 0 ? 0 : transport.ranks(), -1),
+      early_out_(place >= 0 || !call_.key.arrivals_s.empty() || !transport.sends_at_memory_speed()),
       scale_(1),
       divisor_(1),
       needed_left_(program_->needed_count),
@@ -70,6 +72,11 @@ Operation::~Operation() {
 std::size_t Operation::bytes_of(std::int32_t step) const {
   const Step& s = program_->steps[step];
   return begin(s.last) - begin(s.first);
+}
+
+int Operation::peer(std::int32_t step) const {
+  const std::int32_t peer = program_->steps[step].peer;
+  return places_.empty() ? peer : places_[peer];
 }
 
 Token Operation::token(std::int32_t step) const {
@@ -110,6 +117,15 @@ void Operation::set_value(int segment, std::int32_t piece, std::byte* memory) {
 void Operation::drop_value(int segment) {
   release(values_[segment].piece);
   values_[segment].piece = -1;
+}
+
+void Operation::stand(const Place& place) {
+  places_[place.place] = place.rank;
+  ready_.insert(ready_.end(), before_peer_.begin(), before_peer_.end());
+  before_peer_.clear();
+  if (!admitted_) return;
+  run();
+  post_receives(false);
 }
 
 void Operation::admit() {
@@ -160,6 +176,7 @@ void Operation::post_receives(bool all) {
   for (; next_recv_ < recvs.size(); ++next_recv_) {
     const std::int32_t step = recvs[next_recv_];
     if (lands_directly(step) || is_skipped(step)) continue;
+    if (peer(step) < 0) return;  // messages of one peer, in order: none behind it can come either
     // A result depends on this rank's contribution: before its arrival none can come.
     if (program_->last_write[step] && program_->steps[step].verb == Verb::recv && !arrived())
       return;
@@ -167,8 +184,7 @@ void Operation::post_receives(bool all) {
     if (!all && receiving_bytes_ > 0 && receiving_bytes_ + bytes > window_bytes) return;
     piece_of_[step] = take_piece(bytes);
     receiving_bytes_ += bytes;
-    transport_.recv(program_->steps[step].peer, tag(step), pieces_[piece_of_[step]].memory, bytes,
-                    token(step));
+    transport_.recv(peer(step), tag(step), pieces_[piece_of_[step]].memory, bytes, token(step));
     if (state_[step] == State::waiting) state_[step] = State::posted;
   }
 }
@@ -211,7 +227,10 @@ bool Operation::try_step(std::int32_t step) {
     return false;
   }
   if (!landed) {
-    start_direct_recv(step);
+    if (peer(step) < 0)
+      before_peer_.push_back(step);
+    else
+      start_direct_recv(step);
     return false;
   }
   if (verb == Verb::recv_reduce)
@@ -222,6 +241,10 @@ bool Operation::try_step(std::int32_t step) {
 }
 
 bool Operation::start_send(std::int32_t step) {
+  if (peer(step) < 0) {
+    before_peer_.push_back(step);
+    return false;
+  }
   const Step& s = program_->steps[step];
   // One message needs one stretch of memory, scaled. It nearly always is one already.
   bool together = true, present = true;
@@ -251,14 +274,14 @@ bool Operation::start_send(std::int32_t step) {
   piece_of_[step] = value.piece;
   if (value.piece >= 0) ++pieces_[value.piece].holders;
   state_[step] = State::posted;
-  transport_.send(s.peer, tag(step), value.memory, bytes_of(step), token(step));
+  transport_.send(peer(step), tag(step), value.memory, bytes_of(step), token(step));
   return false;
 }
 
 void Operation::start_direct_recv(std::int32_t step) {
   const Step& s = program_->steps[step];
   state_[step] = State::posted;
-  transport_.recv(s.peer, tag(step), data_ + begin(s.first), bytes_of(step), token(step));
+  transport_.recv(peer(step), tag(step), data_ + begin(s.first), bytes_of(step), token(step));
 }
 
 void Operation::apply_recv_reduce(std::int32_t step) {
@@ -315,8 +338,7 @@ void Operation::complete(std::int32_t step) {
 
 int Operation::waiting_for() const {
   for (const std::int32_t step : program_->recvs)
-    if (state_[step] != State::done && state_[step] != State::landed)
-      return program_->steps[step].peer;
+    if (state_[step] != State::done && state_[step] != State::landed) return peer(step);
   return -1;
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "executor/call.h"
+#include "executor/lineup.h"
 #include "executor/program.h"
 #include "executor/scratch.h"
 #include "transport/transport.h"
@@ -25,7 +26,8 @@ namespace patallreduce {
 
 class Operation {
  public:
-  Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program,
+  // `place`: which place's program this is, its peers being places, see stand(); -1: not dynamic.
+  Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program, int place,
             Transport& transport, Scratch& scratch);
   ~Operation();  // the transport no longer uses its memory: drained, or abandoned
   Operation(const Operation&) = delete;
@@ -33,10 +35,13 @@ class Operation {
   const Call& call() const { return call_; }
   static std::size_t most_scratch_bytes(const Call& call) { return 2 * call.bytes(); }
   const Program& program() const { return *program_; }
+  int place() const { return place_; }
   bool arrived() const { return arrived_; }
   bool has_result() const { return arrived() && (early_out_ ? needed_left_ == 0 : drained()); }
   bool drained() const { return arrived() && steps_left_ == 0; }
 
+  // Tells who stands at a place. What goes there or comes from there waits for this.
+  void stand(const Place& place);
   // Lets it receive. Before this it holds no memory.
   void admit();
   // This rank's contribution, and where the result goes; valid until has_result().
@@ -46,7 +51,7 @@ class Operation {
   // Posts further receives: while `all` is false only as many as keep the pieces in the cache.
   void post_receives(bool all);
 
-  // A rank this one still waits for, or -1.
+  // A rank this one still waits for, or -1: none, or not known yet who it will be.
   int waiting_for() const;
 
  private:
@@ -78,6 +83,7 @@ class Operation {
   void complete(std::int32_t step);
   bool is_skipped(std::int32_t step) const;
   bool lands_directly(std::int32_t step) const;
+  int peer(std::int32_t step) const;  // -1: not known yet
   Token token(std::int32_t step) const;
   std::uint64_t tag(std::int32_t step) const;
 
@@ -87,6 +93,8 @@ class Operation {
   Transport& transport_;
   Scratch& scratch_;
   std::uint64_t signature_;
+  int place_;
+  std::vector<std::int32_t> places_;  // the rank at each place, -1: unknown; empty: not dynamic
   bool early_out_;
   double scale_;          // of the caller's values: 1/ranks for avg of floats
   std::int64_t divisor_;  // of the result: ranks for avg of integers
@@ -104,6 +112,7 @@ class Operation {
   std::vector<std::int32_t> free_pieces_;
   std::deque<std::int32_t> ready_;
   std::vector<std::int32_t> before_arrival_;  // ready, but for this rank's arrival
+  std::vector<std::int32_t> before_peer_;     // ready, but for knowing its peer
   std::size_t next_recv_ = 0;                 // in program_->recvs
   std::size_t receiving_bytes_ = 0;
   std::int32_t needed_left_;

@@ -29,7 +29,13 @@ struct Program {
 
 std::shared_ptr<const Program> compile(Steps steps, int segments);
 
-// Makes a rank's steps from a key; throws ScheduleError. The executor knows no algorithm.
-using StepsSource = std::function<Steps(const ScheduleKey&, int ranks, int rank)>;
+// Where schedules come from: the executor knows no algorithm.
+struct StepsSource {
+  // A rank's steps; throws ScheduleError. Of a dynamic schedule: those of a place in the order of
+  // arrival, with places for peers.
+  std::function<Steps(const ScheduleKey&, int ranks, int rank)> steps;
+  // Whether ranks take their places as they arrive; false for keys that steps() refuses.
+  std::function<bool(const ScheduleKey&)> dynamic;
+};
 
 }  // namespace patallreduce

@@ -29,6 +29,7 @@ struct Ticket {
   double finish_s = 0;
   ScheduleKey key;                   // what ran
   bool planned = false;              // by a plan
+  int place = -1;                    // of this rank in a dynamic schedule: how many were before it
   std::atomic<double> drained_s{0};  // 0: still sending
   std::atomic<bool> done{false};
 };

@@ -78,6 +78,7 @@ const std::vector<Candidate>& candidates() {
       {"recursive_doubling", Uses::nothing, one_segment, estimate_doubling},
       {"rabenseifner", Uses::nothing, halving_segments, estimate_halving},
       {"slt", Uses::order, chain_segments, estimate_chain},
+      {"slt_dynamic", Uses::real_order, chain_segments, estimate_chain},
       {"prr", Uses::times, ring_segments, nullptr},
   });
   return known;

@@ -16,8 +16,9 @@ struct Bucket {
   std::uint64_t bytes() const { return elements * element_bytes; }
 };
 
-// What of the arrivals an algorithm looks at.
-enum class Uses { nothing, order, times };
+// What of the arrivals an algorithm looks at: of those expected, or (real_order) of those that
+// come.
+enum class Uses { nothing, order, times, real_order };
 
 struct Candidate {
   const char* algorithm;

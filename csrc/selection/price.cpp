@@ -64,35 +64,72 @@ double objective_s(const std::vector<double>& finish_s, const std::vector<double
 
 }  // namespace
 
-// The forecast and its samples, by rank and in the order of the forecast's arrivals.
-struct Pricer::Patterns {
-  std::vector<std::vector<double>> by_rank, by_order;
-  std::vector<double> compute_by_rank, compute_by_order;
+// How ranks may arrive, in some order of the ranks.
+struct Pricer::Pattern {
+  std::vector<double> arrivals_s;
+  std::vector<double> compute_s;
+  std::vector<double> begins_s;  // when each can take part, if that is not when it arrives
 
-  explicit Patterns(const Forecast& forecast)
-      : by_rank(sampled(forecast)), compute_by_rank(forecast.compute_s) {
-    std::vector<std::size_t> order(forecast.arrivals_s.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return forecast.arrivals_s[a] < forecast.arrivals_s[b];
-    });
-    const auto ordered = [&order](const std::vector<double>& values) {
-      std::vector<double> result;
-      for (const std::size_t rank : order) result.push_back(values[rank]);
-      return result;
-    };
-    for (const std::vector<double>& pattern : by_rank) by_order.push_back(ordered(pattern));
-    compute_by_order = ordered(compute_by_rank);
+  // The ranks' values in `order`.
+  Pattern in(const std::vector<std::size_t>& order) const {
+    Pattern result;
+    for (const std::size_t rank : order) {
+      result.arrivals_s.push_back(arrivals_s[rank]);
+      result.compute_s.push_back(compute_s[rank]);
+    }
+    return result;
   }
+
+  std::vector<std::size_t> order() const {
+    std::vector<std::size_t> order(arrivals_s.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+      return arrivals_s[a] < arrivals_s[b];
+    });
+    return order;
+  }
+
+  // Of a chain that grows: a rank knows where to send two messages after its successor's arrival;
+  // the last is known as soon as the others have come. An upper bound: a rank need not wait for
+  // its successor to add.
+  Pattern as_a_chain_grows(double latency_s) const {
+    Pattern chain = in(order());
+    chain.begins_s = chain.arrivals_s;
+    const std::size_t ranks = arrivals_s.size();
+    for (std::size_t place = 0; place + 1 < ranks; ++place) {
+      const double tells_s = chain.arrivals_s[std::min(place + 1, ranks - 2)];
+      chain.begins_s[place] = std::max(chain.begins_s[place], tells_s + 2 * latency_s);
+    }
+    return chain;
+  }
+};
+
+// The forecast and its samples.
+struct Pricer::Patterns {
+  std::vector<Pattern> by_rank, by_order, by_real_order;
+
+  Patterns(const Forecast& forecast, double latency_s) {
+    for (std::vector<double>& arrivals_s : sampled(forecast))
+      by_rank.push_back({std::move(arrivals_s), forecast.compute_s, {}});
+    const std::vector<std::size_t> order = by_rank.front().order();
+    for (const Pattern& pattern : by_rank) {
+      by_order.push_back(pattern.in(order));
+      by_real_order.push_back(pattern.as_a_chain_grows(latency_s));
+    }
+  }
+
+  bool doubtful() const { return by_rank.size() > 1; }
 
   // Mean over the patterns; `finish` tells when every rank is done.
   template <typename Finish>
-  double mean_s(bool order, const Finish& finish) const {
-    const auto& patterns = order ? by_order : by_rank;
-    const auto& compute_s = order ? compute_by_order : compute_by_rank;
+  double mean_s(Uses uses, const Finish& finish) const {
+    const std::vector<Pattern>& patterns = uses == Uses::order        ? by_order
+                                           : uses == Uses::real_order ? by_real_order
+                                                                      : by_rank;
     double sum_s = 0;
-    for (const std::vector<double>& pattern : patterns) {
-      sum_s += objective_s(finish(pattern), pattern, compute_s);
+    for (const Pattern& pattern : patterns) {
+      const auto& begins_s = pattern.begins_s.empty() ? pattern.arrivals_s : pattern.begins_s;
+      sum_s += objective_s(finish(begins_s), pattern.arrivals_s, pattern.compute_s);
     }
     return sum_s / static_cast<double>(patterns.size());
   }
@@ -102,10 +139,12 @@ Pricer::Pricer(int ranks, const Link& link) : ranks_(ranks), link_(link) {}
 
 std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& pattern_class,
                                   const Forecast& forecast) {
-  const Patterns patterns(forecast);
+  const Patterns patterns(forecast, link_.latency_s);
   std::vector<Priced> all;
   double safe_s = HUGE_VAL;  // the first candidate's estimate
   for (const Candidate& candidate : candidates()) {
+    if (candidate.uses == Uses::real_order && !patterns.doubtful())
+      continue;  // it is the forecast's
     std::vector<int> counts = candidate.segments(ranks_, bucket, link_);
     double estimate_s = HUGE_VAL;
     if (candidate.estimate != nullptr) {  // tells well enough how fine to cut
@@ -132,7 +171,7 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
 
 double Pricer::estimated_s(const Candidate& candidate, int segments, const Bucket& bucket,
                            const Patterns& patterns) const {
-  return patterns.mean_s(candidate.uses == Uses::order, [&](const std::vector<double>& pattern) {
+  return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
     return candidate.estimate(pattern, segments, static_cast<double>(bucket.bytes()), link_);
   });
 }
@@ -140,7 +179,7 @@ double Pricer::estimated_s(const Candidate& candidate, int segments, const Bucke
 double Pricer::simulated_s(const ScheduleKey& key, Uses uses, const Bucket& bucket,
                            const Patterns& patterns) {
   const auto run = [&](Simulation& simulation) {
-    return patterns.mean_s(uses == Uses::order, [&](const std::vector<double>& pattern) {
+    return patterns.mean_s(uses, [&](const std::vector<double>& pattern) {
       return simulation.run(bucket.bytes(), link_, pattern).finish_s;
     });
   };
@@ -165,7 +204,8 @@ ScheduleKey Pricer::key_of(const Candidate& candidate, int segments, const Bucke
   ScheduleKey key{candidate.algorithm, segments, {}, 0};
   const auto begin = pattern_class.levels.begin(), end = begin + ranks_;
   if (candidate.uses == Uses::times) key.segment_time_s = 2;
-  if (candidate.uses == Uses::nothing || *std::max_element(begin, end) == 0) return key;
+  if (candidate.uses == Uses::nothing || candidate.uses == Uses::real_order) return key;
+  if (*std::max_element(begin, end) == 0) return key;
   if (candidate.uses == Uses::order) {
     std::vector<std::int32_t> present(begin, end);
     std::sort(present.begin(), present.end());

@@ -32,6 +32,7 @@ class Pricer {
                             const Forecast& forecast);
 
  private:
+  struct Pattern;
   struct Patterns;
 
   double estimated_s(const Candidate& candidate, int segments, const Bucket& bucket,

@@ -57,11 +57,15 @@ def check(communicators, count, dtype, op, plan, *, async_op, seed=0):
             work.wait()
     else:
         on_threads(communicators, lambda c: c.all_reduce(tensors[c.rank], op, **plan))
+    arrivals_s = plan["arrivals_s"]
+    if plan["algorithm"] == "slt_dynamic":
+        arrivals_s = [float(c.stats()[-1]["place"]) for c in communicators]
+        assert sorted(arrivals_s) == list(range(ranks))
     schedule = pat.schedule(
         plan["algorithm"],
         ranks,
         plan["segments"],
-        plan["arrivals_s"],
+        arrivals_s,
         segment_time_s=plan["segment_time_s"],
     )
     case = f"{count} of {dtype}, {op}, {plan}"

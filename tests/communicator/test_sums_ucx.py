@@ -36,6 +36,9 @@ def check_on_this_rank(communicator, case, seed):
         tensor, op, algorithm, segments=segments, arrivals_s=arrivals_s, segment_time_s=tau_s
     )
     what = f"{count} of {dtype}, {op}, {algorithm}, {segments} segments, {arrivals_s}"
+    if algorithm == "slt_dynamic":
+        arrivals_s = [0.0] * ranks
+        dist.all_gather_object(arrivals_s, float(communicator.stats()[-1]["place"]))
     if rank == 0:
         schedule = pat.schedule(algorithm, ranks, segments, arrivals_s, segment_time_s=tau_s)
         assert_is_a_sum(tensor, expected(parts, op, schedule), what)

@@ -42,8 +42,8 @@ Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
 // Chooses something else every time, so that a rank with another plan would be found.
 Leader::Chooser moody(std::shared_ptr<Random> random) {
   return [random](std::uint64_t, std::uint32_t, const Forecast& forecast) {
-    static const char* const names[] = {"ring", "slt", "prr"};
-    ScheduleKey key{names[pick(*random, 0, 2)], pick(*random, 1, 20), {}, 1e-3};
+    static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic"};
+    ScheduleKey key{names[pick(*random, 0, 3)], pick(*random, 1, 20), {}, 1e-3};
     if (key.algorithm != "prr") key.segment_time_s = 0;
     if (key.algorithm != "ring")
       for (std::size_t r = 0; r < forecast.arrivals_s.size(); ++r)

@@ -71,11 +71,11 @@ void check(const Values& values, const Call& call, int ranks) {
 }
 
 Call random_call(Random& random, int ranks, int largest_count) {
-  static const char* const names[] = {"ring", "slt", "prr", "halving_doubling"};
-  const int choice = pick(random, 0, ranks == 4 ? 3 : 2);
+  static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic", "halving_doubling"};
+  const int choice = pick(random, 0, ranks == 4 ? 4 : 3);
   const int counts[] = {pick(random, 0, 9), pick(random, 10, 2000), pick(random, 1, largest_count)};
   Call call = call_of(counts[pick(random, 0, 2)], names[choice], 4);
-  if (choice < 3)
+  if (choice < 4)
     call.key.segments = pick(random, 1, std::max<int>(1, std::min<int>(20, call.count)));
   if (choice == 2) call.key.segment_time_s = 1e-3;
   if (choice < 3 && pick(random, 0, 1))
@@ -97,9 +97,14 @@ Steps steps_of(const ScheduleKey& key, int ranks, int rank) {
   Problem problem;
   problem.ranks = ranks;
   problem.segments = key.segments;
-  problem.arrivals_s = key.arrivals_s;
+  if (!find_algorithm(key.algorithm).dynamic) problem.arrivals_s = key.arrivals_s;
   problem.segment_time_s = key.segment_time_s;
   return generate_steps(key.algorithm, problem, rank);
+}
+
+bool is_dynamic(const ScheduleKey& key) {
+  const Algorithm* algorithm = known_algorithm(key.algorithm);
+  return algorithm && algorithm->dynamic;
 }
 
 void each_rank(int ranks, const std::function<void(int)>& body) {
@@ -113,8 +118,8 @@ std::vector<std::unique_ptr<Engine>> engines_over(
   std::vector<std::unique_ptr<Engine>> engines;
   // Little scratch: several in flight then wait for each other to be admitted.
   for (const auto& transport : transports)
-    engines.push_back(
-        std::make_unique<Engine>(transport, EngineOptions{20e-6, true, 1 << 20, steps_of}));
+    engines.push_back(std::make_unique<Engine>(
+        transport, EngineOptions{20e-6, true, 1 << 20, {steps_of, is_dynamic}}));
   each_rank(static_cast<int>(engines.size()), [&](int rank) { engines[rank]->start(30); });
   return engines;
 }

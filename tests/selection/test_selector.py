@@ -91,6 +91,15 @@ def test_a_doubtful_prediction_is_priced_under_its_doubt():
     assert doubtful_s < certain_s
 
 
+@pytest.mark.parametrize("ranks", [4, 8, 16, 32])
+def test_where_nobody_knows_the_order_the_chain_grows_as_ranks_arrive(ranks):
+    spread_s = [3 * TRANSFER_S] * ranks
+    algorithm, segments, arrivals_s, _, _ = choose([0.0] * ranks, spread_s)
+    assert (algorithm, arrivals_s) == ("slt_dynamic", [])
+    assert segments > ranks
+    assert choose([0.0] * ranks)[0] == "ring", "balanced without a doubt"
+
+
 def test_ranks_within_one_error_tie():
     spread_s = [0.3 * TRANSFER_S * rank / 7 for rank in range(7)]
     _, _, certain, _, _ = choose([*spread_s, 20 * TRANSFER_S])

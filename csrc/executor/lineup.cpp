@@ -1,0 +1,31 @@
+#include "executor/lineup.h"
+
+#include <algorithm>
+
+namespace patallreduce {
+
+std::vector<std::pair<int, std::vector<Place>>> Lineup::arrived(std::uint64_t seq, int rank) {
+  std::vector<std::int32_t>& line = lines_[seq];
+  if (std::find(line.begin(), line.end(), rank) != line.end()) return {};
+  const auto place = static_cast<std::int32_t>(line.size());
+  line.push_back(rank);
+  const std::int32_t last = ranks_ - 1;
+  std::vector<std::pair<int, std::vector<Place>>> news;
+  if (place < last || place == 0) news.push_back({rank, {{place, rank}}});
+  if (place > 0 && place < last) {
+    news.back().second.push_back({place - 1, line[place - 1]});
+    news.push_back({line[place - 1], {{place, rank}}});
+  }
+  if (place == last - 1) {
+    std::int64_t missing = static_cast<std::int64_t>(last) * ranks_ / 2;
+    for (const std::int32_t present : line) missing -= present;
+    const Place end{last, static_cast<std::int32_t>(missing)};
+    news.push_back({rank, {end}});
+    if (place > 0) news.push_back({line[0], {end}});
+    news.push_back({end.rank, {{0, line[0]}, {place, rank}, end}});
+  }
+  if (place == last) lines_.erase(seq);
+  return news;
+}
+
+}  // namespace patallreduce
