@@ -31,10 +31,10 @@ def choose_segments(
     """How many segments a message is cut into.
 
     * A chain (slt, slt_dynamic): twice sqrt((P - 2) * M * beta / latency). The root is Hockney's
-      optimum, where the time to fill the pipeline equals the latencies of all segments; but consecutive messages
-      overlap most of their latency, and what a segment really costs is nearer to a quarter of it
-      (8 ranks, 4 MiB, 200 Mbit/s: 128 to 256 segments were best, the root says 75).
-      Source: TUNE07, section 4.
+      optimum, where the time to fill the pipeline equals the latencies of all segments; but
+      consecutive messages overlap most of their latency, and what a segment really costs is nearer
+      to a quarter of it (8 ranks, 4 MiB, 200 Mbit/s: 128 to 256 segments were best, the root says
+      75). Source: TUNE07, section 4.
     * A ring (ring, prr): a part of M / P is cut while a segment's transfer is longer than 50
       latencies, at most 8 times: two segments hide the latency of a round, and each one more costs
       about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
