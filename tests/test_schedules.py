@@ -51,7 +51,10 @@ def test_a_schedule_can_be_rebuilt_from_its_steps():
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        ({"name": "rnig"}, "unknown algorithm 'rnig' for all_reduce; known: ring, slt, prr"),
+        (
+            {"name": "rnig"},
+            "unknown algorithm 'rnig' for all_reduce; known: ring, slt, slt_dynamic, prr",
+        ),
         ({"collective": "gather"}, "collective 'gather'; known collectives: all_reduce"),
         ({"ranks": 0}, "at least 1 rank, got ranks = 0"),
         ({"ranks": -2}, "at least 1 rank, got ranks = -2"),

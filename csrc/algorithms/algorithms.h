@@ -8,6 +8,7 @@ namespace patallreduce {
 
 Steps ring(const Problem& problem, int rank);
 Steps slt(const Problem& problem, int rank);
+Steps slt_dynamic(const Problem& problem, int rank);
 Steps prr(const Problem& problem, int rank);
 Steps recursive_doubling(const Problem& problem, int rank);
 Steps rabenseifner(const Problem& problem, int rank);

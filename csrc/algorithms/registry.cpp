@@ -15,7 +15,7 @@ const std::vector<Algorithm>& algorithms() {
        "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is found "
        "while "
        "it runs",
-       true, slt, true},
+       true, slt_dynamic, true},
       {"prr", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
        true, prr},
       {"recursive_doubling", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66",

