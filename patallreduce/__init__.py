@@ -1,6 +1,6 @@
 """Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
 
-from patallreduce import hooks
+from patallreduce import distributions, hooks
 from patallreduce._core import (
     MismatchError,
     PeerLostError,
@@ -33,6 +33,7 @@ __all__ = [
     "TransportTimeout",
     "Work",
     "algorithms",
+    "distributions",
     "hooks",
     "load_iterations",
     "register",
