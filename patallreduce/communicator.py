@@ -395,7 +395,15 @@ class Communicator:
         """
         self.check_usable()
         limit_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
-        return tree_reduce(self._tree, values, op, distribution, self.rank, self.ranks, limit_s)
+        return tree_reduce(
+            self._tree,
+            values,
+            op,
+            distribution,
+            rank=self.rank,
+            ranks=self.ranks,
+            timeout_s=limit_s,
+        )
 
     def call_for(
         self,

@@ -76,9 +76,7 @@ def optimized(elements: int, ranks: int, deviation: float = 0.2) -> list[int]:
         raise ValueError(f"deviation: expected a number within [0, 1], got {deviation}")
     counts = even_upper(elements, ranks)
     furthest = Fraction(deviation) * elements / ranks
-    starts = [
-        _rounder(start, furthest) for start in itertools.accumulate(counts[:-1], initial=0)
-    ]
+    starts = [_rounder(start, furthest) for start in itertools.accumulate(counts[:-1], initial=0)]
     return [end - start for start, end in itertools.pairwise([*starts, elements])]
 
 
@@ -97,7 +95,11 @@ def message_count(distribution: Sequence[int], *, buffered: bool = False) -> int
 
 
 def message_bound(elements: int, ranks: int) -> float:
-    """The most messages without buffering of an even distribution, N > P > 0 (equation 2.5)."""
+    """The most messages without buffering of `even_lower`, for N > P (equation 2.5).
+
+    It was derived for that distribution. `even_upper` nearly always takes fewer, but where N is
+    just below a power of two times P it can take one or two more: N = 3, P = 2 has 2, not 1.
+    """
     return (ranks - 1) * (log2((elements - 1) / ranks) + 1)
 
 

@@ -53,6 +53,7 @@ def tree_reduce(
     values: Values,
     op: str,
     distribution: Sequence[int] | None,
+    *,
     rank: int,
     ranks: int,
     timeout_s: float,
@@ -103,7 +104,9 @@ def _usable(values: Values, rank: int) -> torch.Tensor:
     if tensor.dim() not in {1, 2}:
         raise _RefusedError(
             _Refusal.SHAPE,
-            ValueError(f"expected values of shape (n,) or (n, k), got {tuple(tensor.shape)} {where}"),
+            ValueError(
+                f"expected values of shape (n,) or (n, k), got {tuple(tensor.shape)} {where}"
+            ),
         )
     if tensor.is_neg():
         tensor = tensor.resolve_neg()

@@ -157,5 +157,5 @@ def test_a_closed_communicator():
 def test_a_rank_that_does_not_come():
     communicators = pat.Communicator.loopback(2, timeout_s=20, monitor=False)
     with pytest.raises(pat.TransportTimeout, match="rank 1"):
-        communicators[0].tree_sum(GOOD, timeout_s=0.2)
+        communicators[0].tree_sum(GOOD, timeout_s=1.0)
     on_threads(communicators, pat.Communicator.close)

@@ -1,5 +1,6 @@
 """The distributions, their message counts, and who holds what."""
 
+import itertools
 import math
 
 import pytest
@@ -20,7 +21,7 @@ def counted_one_by_one(counts):
     ("name", "messages"), [("lower", 1640), ("upper", 1401), ("power", 256), ("optimized", 557)]
 )
 def test_published_message_counts(name, messages):
-    """Section 3.1.2: aa_rokasA8 on 256 ranks. 621 is printed for the last; Algorithm 3 gives 557."""
+    """Section 3.1.2: on 256 ranks. 621 is printed for the last; Algorithm 3 gives 557."""
     counts = DISTRIBUTIONS[name](504_850, 256)
     assert distributions.message_count(counts) == messages
     assert distributions.message_count(counts, buffered=True) <= messages
@@ -45,11 +46,27 @@ def test_every_distribution_deals_out_all_elements(elements, ranks, deviation):
 
 
 @given(st.integers(1, 300_000), st.integers(2, 300))
-def test_messages_of_even_distributions_stay_within_the_bound(elements, ranks):
+def test_messages_stay_within_the_bound(elements, ranks):
     elements += ranks
-    bound = distributions.message_bound(elements, ranks)
-    for name in ("lower", "upper"):
-        assert distributions.message_count(DISTRIBUTIONS[name](elements, ranks)) <= bound
+    messages = distributions.message_count(distributions.even_lower(elements, ranks))
+    assert messages <= distributions.message_bound(elements, ranks)
+
+
+def test_the_bound_over_a_sweep():
+    """All N up to 40 P: for the lower distribution always; for the upper one nearly so."""
+    cases = [(n, p) for p in range(2, 40) for n in range(p + 1, 40 * p)]
+    above = dict.fromkeys(DISTRIBUTIONS, 0)
+    for elements, ranks in cases:
+        bound = distributions.message_bound(elements, ranks)
+        for name, deal in (
+            ("lower", distributions.even_lower),
+            ("upper", distributions.even_upper),
+        ):
+            above[name] += distributions.message_count(deal(elements, ranks)) > bound
+    assert above["lower"] == 0
+    assert above["upper"] < 0.01 * len(cases)
+    assert distributions.message_count(distributions.even_upper(3, 2)) == 2
+    assert distributions.message_bound(3, 2) == 1
 
 
 def test_the_bound_is_reached():
@@ -99,7 +116,7 @@ def test_the_messages_carry_every_root_to_its_parents_rank(counts):
         assert all(rank_of[x] == sender and rank_of[x & (x - 1)] == receiver for x in roots)
         # A value that is finished does not wait for the sum of more than 64 elements.
         assert all(x & -x <= 64 for x in roots[1:])
-    for (a, to_a, roots_a), (b, to_b, roots_b) in zip(messages, messages[1:], strict=False):
+    for (a, to_a, roots_a), (b, to_b, roots_b) in itertools.pairwise(messages):
         alike = (a, to_a) == (b, to_b)
         assert not alike or len(roots_a) == 4 or roots_b[0] & -roots_b[0] > 64
 

@@ -71,7 +71,7 @@ def test_columns_are_trees_of_their_own(dtype, columns):
 @pytest.mark.parametrize("vectors", VECTORS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_zeros_infinities_and_subnormals(dtype, vectors):
-    """min and max: -0 is the smaller one, and a NaN stays one wherever it stands."""
+    """For min and max -0 is the smaller one, and a NaN stays one wherever it stands."""
     tiny = torch.finfo(dtype).smallest_normal
     for place in range(0, 1024, 37):
         zeros = torch.zeros(1024, dtype=dtype)
