@@ -31,7 +31,8 @@ def even_lower(elements: int, ranks: int) -> list[int]:
     Raises:
         ValueError: a number is out of range.
     """
-    share, over = divmod(*_checked(elements, ranks))
+    elements, ranks = _checked(elements, ranks)
+    share, over = divmod(elements, ranks)
     return [share + (rank < over) for rank in range(ranks)]
 
 
