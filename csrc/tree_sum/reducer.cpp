@@ -1,5 +1,6 @@
 #include "tree_sum/reducer.h"
 
+#include <optional>
 #include <stdexcept>
 
 #include "errors.h"
@@ -21,6 +22,9 @@ namespace {
 
 // Beyond it a table is no longer all latency.
 constexpr std::size_t small_table_words = 32 * 1024;
+// Summed within about a millisecond: the engine's thread, woken by a rank that is ahead, would take
+// the processor away for a good part of it.
+constexpr std::size_t quiet_bytes = 16u << 20;
 
 std::size_t width(std::int64_t columns) {
   return columns < 0 ? 1 : static_cast<std::size_t>(columns);
@@ -77,6 +81,9 @@ std::shared_ptr<Ticket> TreeReducer::begin(const TreeRequest& request) {
                          65536 * request.refusal + 256 * int(request.dtype) + int(request.op),
                          hash_of(request.distribution)};
   if (request.refusal == 0 && knows(request)) {
+    std::optional<Engine::Quiet> quiet;
+    if (static_cast<std::size_t>(request.count) * table_.row_bytes() <= quiet_bytes)
+      quiet.emplace(*engine_);
     const IeeeArithmetic ieee;
     table_.write_values(rank, request.data, request.dtype, request.op);
   }
