@@ -71,9 +71,9 @@ def measure(
     times_s: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     for turn in range(repeats + WARM_UP):
         for name, call in calls.items():
-            taken = sample_s(call, agree)
+            sample = sample_s(call, agree)
             if turn >= WARM_UP:
-                times_s[name].append(taken)
+                times_s[name].append(sample)
     medians_s = {}
     elapsed_s = {}
     for name, taken in times_s.items():
@@ -105,9 +105,7 @@ def main() -> None:
             if rank == 0:
                 print(json.dumps(record), flush=True)
                 with open(plan["results"], "a", encoding="utf-8") as results:
-                    results.write(
-                        json.dumps({**record, "environment": plan["environment"]}) + "\n"
-                    )
+                    results.write(json.dumps({**record, "environment": plan["environment"]}) + "\n")
         dist.barrier()
     dist.destroy_process_group()
     if plan["rival"] == "openmpi":
