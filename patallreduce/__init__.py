@@ -1,6 +1,6 @@
 """Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
 
-from patallreduce import hooks
+from patallreduce import distributions, hooks
 from patallreduce._core import (
     MismatchError,
     PeerLostError,
@@ -34,6 +34,7 @@ __all__ = [
     "TransportTimeout",
     "Work",
     "algorithms",
+    "distributions",
     "fingerprint",
     "hooks",
     "load_iterations",

@@ -218,6 +218,34 @@ class Engine:
     @property
     def scratch_peak_bytes(self) -> int: ...
 
+# Tree sums (csrc/tree_sum). Addresses as of combine; rows of `columns` elements.
+
+TREE_REFUSALS: list[str]  # what other ranks say of a refusal, by its number
+
+def subtree(
+    out: int, source: int, level: int, columns: int, dtype: str, op: str, vectors: str = ""
+) -> None: ...
+def message_count(distribution: list[int]) -> int: ...
+def tree_messages(distribution: list[int]) -> list[tuple[int, int, list[int]]]: ...
+def ranks_of(distribution: list[int], indices: list[int]) -> list[int]: ...
+
+class TreeReducer:
+    def __init__(self, engine: Engine) -> None: ...
+    def reduce(
+        self,
+        data: int,
+        count: int,
+        columns: int,
+        dtype: Dtype,
+        op: Op,
+        out: int,
+        distribution: list[int],
+        timeout_s: float,
+    ) -> None: ...
+    def refuse(self, reason: int, timeout_s: float) -> None: ...
+    @property
+    def rounds(self) -> int: ...
+
 # The progress monitor (csrc/monitor)
 
 class Plan:

@@ -25,6 +25,7 @@ from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
 from patallreduce.streams import PLAIN, Stream, Warner
 from patallreduce.tensors import check_tensor, dtype_of
+from patallreduce.tree_sum import Values, tree_reduce
 from patallreduce.work import Completer, Work
 
 _DEFAULT_TIMEOUT_S = 300.0
@@ -169,6 +170,7 @@ class Communicator:
         scratch_bytes = environment.get_float("SCRATCH_BYTES") or _DEFAULT_SCRATCH_BYTES
         self._engine = _core.Engine(native, spin_s, shares_cores, int(scratch_bytes))
         self._transport = native
+        self._tree = _core.TreeReducer(self._engine)
         self._completer = Completer(self._engine)
         self._timeout_s = timeout_s
         self._link = link
@@ -342,6 +344,73 @@ class Communicator:
             return Work(self._engine, ticket, future, tensor)
         self._engine.wait(ticket)
         return None
+
+    def tree_sum(
+        self,
+        values: Values,
+        *,
+        distribution: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> torch.Tensor:
+        """The sum of N elements spread over the ranks: the same bits on any number of ranks.
+
+        `tree_reduce` with op="sum".
+        """
+        return self.tree_reduce(values, "sum", distribution=distribution, timeout_s=timeout_s)
+
+    def tree_reduce(
+        self,
+        values: Values,
+        op: str = "sum",
+        *,
+        distribution: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> torch.Tensor:
+        """Reduce N elements spread over the ranks to one: the same bits on any number of ranks.
+
+        Every rank calls it with its own consecutive elements, in rank order; how many each has is
+        free, none included, and may change from call to call. Elements are combined by one fixed
+        binary tree over 0 ... N - 1, whoever holds them: the result depends on the elements alone,
+        not on the number of ranks, the distribution, the transport, the timing, the processor's
+        vector code or the thread's flush-to-zero mode. Subnormals are kept, and a result that is
+        not a number is the positive quiet NaN without payload.
+
+        A call takes one small message exchange, or two where a rank's count is not that of the
+        call before. `patallreduce.distributions` has distributions that make it small.
+
+        Args:
+            values: (n,) or (n, k) float32 or float64, a CPU tensor or anything numpy takes for an
+                array of that kind; not changed. Not contiguous: copied first. k, small, is equal on
+                all ranks; elements are then combined column by column.
+            op: "sum", "min", "max" or "prod", as of `all_reduce`.
+            distribution: (ranks,) what n should be on each rank, to be checked on all of them; the
+                same on all ranks. None: whatever the ranks give.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Returns:
+            () or (k,) tensor of the dtype of `values`, the same on every rank. With N = 0 the
+            neutral value: 0 for sum, 1 for prod, infinity for min, -infinity for max.
+
+        Raises:
+            TypeError, ValueError: these values or this argument cannot be used, here or on another
+                rank, which is named; or the distribution does not add up to what the ranks gave.
+                Every rank raises, and the communicator stays usable.
+            MismatchError: ranks called with different op, dtype, k or distribution; likewise.
+            PeerLostError, TransportTimeout: as `all_reduce`.
+
+        Source: BTR22 (Stelz 2022), equations 2.1-2.3.
+        """
+        self.check_usable()
+        limit_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
+        return tree_reduce(
+            self._tree,
+            values,
+            op,
+            distribution,
+            rank=self.rank,
+            ranks=self.ranks,
+            timeout_s=limit_s,
+        )
 
     def call_for(
         self,
