@@ -30,8 +30,8 @@ def choose_segments(
 ) -> int:
     """How many segments a message is cut into.
 
-    * A chain (slt, slt_dynamic): twice sqrt((P - 2) * M * beta / latency). The root is Hockney's optimum, where
-      the time to fill the pipeline equals the latencies of all segments; but consecutive messages
+    * A chain (slt, slt_dynamic): twice sqrt((P - 2) * M * beta / latency). The root is Hockney's
+      optimum, where the time to fill the pipeline equals the latencies of all segments; but consecutive messages
       overlap most of their latency, and what a segment really costs is nearer to a quarter of it
       (8 ranks, 4 MiB, 200 Mbit/s: 128 to 256 segments were best, the root says 75).
       Source: TUNE07, section 4.

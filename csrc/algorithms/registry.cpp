@@ -22,6 +22,12 @@ const std::vector<Algorithm>& algorithms() {
        false, recursive_doubling},
       {"rabenseifner", "all_reduce", "Rabenseifner, ICCS 2004, LNCS 3036, 1-9", false,
        rabenseifner},
+      {"pairwise_all_to_all", "all_to_all",
+       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
+       pairwise_all_to_all},
+      {"pairwise_all_gather", "all_gather",
+       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
+       pairwise_all_gather},
   };
   return all;
 }
