@@ -14,6 +14,7 @@ from patallreduce.communicator import Communicator
 from patallreduce.fingerprint import fingerprint
 from patallreduce.hooks import register
 from patallreduce.iterations import load_iterations, save_iterations
+from patallreduce.leaf_sampler import LeafSampler
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule, verify
 from patallreduce.simulation import Result, simulate
@@ -23,6 +24,7 @@ from patallreduce.work import Work
 
 __all__ = [
     "Communicator",
+    "LeafSampler",
     "Link",
     "MismatchError",
     "PeerLostError",

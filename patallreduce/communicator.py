@@ -475,6 +475,10 @@ class Communicator:
         """What would run if a call of `call_for` came now; empty: its plan is not here yet."""
         return self._engine.algorithm_now(call)
 
+    def abort(self, why: str) -> None:
+        """End all that is pending, on all ranks, with a TransportError that says why."""
+        self._engine.abort(why)
+
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
 
@@ -524,7 +528,7 @@ class Communicator:
         traceback: TracebackType | None,
     ) -> None:
         if error is not None and self._process == os.getpid():
-            self._engine.abort(f"{type(error).__name__}: {error}")
+            self.abort(f"{type(error).__name__}: {error}")
         self.close()
 
     def _record(self, ticket: _core.Ticket, call: _core.Call) -> None:

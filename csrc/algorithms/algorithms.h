@@ -13,5 +13,7 @@ Steps prr(const Problem& problem, int rank);
 Steps recursive_doubling(const Problem& problem, int rank);
 Steps rabenseifner(const Problem& problem, int rank);
 Steps reproducible(const Problem& problem, int rank);
+Steps pairwise_all_gather(const Problem& problem, int rank);
+Steps pairwise_all_to_all(const Problem& problem, int rank);
 
 }  // namespace patallreduce

@@ -25,6 +25,12 @@ const std::vector<Algorithm>& algorithms() {
       {"reproducible", "all_reduce",
        "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; holders: ours",
        false, reproducible, false, true},
+      {"pairwise_all_gather", "all_gather",
+       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
+       pairwise_all_gather},
+      {"pairwise_all_to_all", "all_to_all",
+       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
+       pairwise_all_to_all},
   };
   return all;
 }
