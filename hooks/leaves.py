@@ -201,7 +201,8 @@ class Leaves:
     def _end(self, leaf: int) -> None:
         gradients = [p.grad for p in self._parameters]
         last = leaf == self.mine[-1]
-        if self._passes != 1 or (last and not self._exchange.complete) or all(g is None for g in gradients):
+        handed_over = self._exchange.complete or not last
+        if self._passes != 1 or not handed_over or all(g is None for g in gradients):
             self._refuse(f"leaf {leaf} ended without a backward pass of the DDP model")
         if last:
             return
@@ -229,7 +230,6 @@ class Leaves:
         """Fail here and on all ranks: the others would wait for this one."""
         self._communicator.abort(what)
         raise RuntimeError(f"rank {self._communicator.rank}: {what}")
-
 
 
 def leaves_hook(leaves: Leaves, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:

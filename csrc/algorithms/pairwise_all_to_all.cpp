@@ -4,7 +4,8 @@
 // no port carries two messages of a round.
 //
 // Two halves, because no block may wait for another: in place, a rank could not receive block r
-// before it had sent its own, and where a send ends when it is received, all would wait in a circle.
+// before it had sent its own, and where a send ends when it is received, all would wait in a
+// circle.
 //
 //   segments   a multiple of 2 * ranks, all of one size
 //   messages   ranks - 1 blocks each way
