@@ -52,6 +52,10 @@ bench: .venv/ready
 	  --algorithms ring slt prr auto $(RIVALS) --out out/bench/arrivals
 	$(BIN)/python -m benchmarks.prediction --results out/bench/prediction.jsonl
 	$(BIN)/python -m benchmarks.wrong_order --results out/bench/wrong_order.jsonl
+	$(BIN)/python -m benchmarks.reproducible --network 200mbit --ranks 8 --out out/bench/reproducible
+	$(BIN)/python -m benchmarks.reproducible --network shm --ranks 2 --bytes 1MiB 4MiB 16MiB \
+	  --out out/bench/reproducible_shm
+	$(BIN)/python -m benchmarks.tree_sum --results out/bench/tree_sum.jsonl
 	$(BIN)/python -m benchmarks.published --output out/bench/published.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection

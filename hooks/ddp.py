@@ -19,9 +19,10 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce import _core
-from patallreduce.calls import left_open
+from patallreduce.calls import REPRODUCIBLE, left_open
 from patallreduce.communicator import Communicator
 from patallreduce.hooks.layers import Layers
+from patallreduce.hooks.leaves import Leaves, leaves_hook
 from patallreduce.hooks.profile import submit_in_profile
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link
@@ -200,8 +201,16 @@ def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[tor
 class Handle:
     """What `register` returns: the state, what it measured, and the way to let go."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, leaves: Leaves | None = None) -> None:
         self.state = state
+        self._leaves = leaves
+
+    @property
+    def leaves(self) -> Leaves:
+        """This rank's leaves, to iterate over; RuntimeError if registered without."""
+        if self._leaves is None:
+            raise RuntimeError("expected register(..., leaves=L): this model has no leaves")
+        return self._leaves
 
     @property
     def communicator(self) -> Communicator:
@@ -262,6 +271,8 @@ def register(
     timeout_s: float | None = None,
     monitor: bool | None = None,
     link: Link | None = None,
+    leaves: int | None = None,
+    leaf_seed: int | None = None,
 ) -> Handle:
     """Let patallreduce average the gradients of `ddp_model`.
 
@@ -273,11 +284,17 @@ def register(
         transport: "auto" or "ucx".
         arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0.
         segments: Segments per bucket; None: by rule.
-        reproducible: Not available yet: anything but None or False raises ValueError.
+        reproducible: True: algorithm "reproducible", the same bits whatever the arrivals, the
+            timing and the transport, for this number of ranks. Otherwise "auto" stands for it
+            while `torch.are_deterministic_algorithms_enabled()`, on all ranks alike.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
             PATALLREDUCE_MONITOR, or True.
         link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
+        leaves: L, for gradients with the same bits on any number of ranks: a global batch is L
+            leaves, to be gone through by `for leaf in handle.leaves`; see `hooks.Leaves`. The
+            schedule is then fixed, and nothing is predicted.
+        leaf_seed: Seeds torch's random numbers at the start of every leaf.
 
     Raises:
         TypeError: not a DistributedDataParallel; parameters that are sparse, complex or on CUDA.
@@ -291,7 +308,18 @@ def register(
             "register(DistributedDataParallel(module))"
         )
     if reproducible:
-        raise ValueError("reproducible: this version has no reproducible all-reduce yet")
+        if algorithm not in ("auto", REPRODUCIBLE):
+            raise ValueError(
+                f"reproducible: expected algorithm 'auto' or {REPRODUCIBLE!r} with it, "
+                f"got {algorithm!r}"
+            )
+        algorithm = REPRODUCIBLE
+    if leaves is not None and (
+        algorithm not in ("auto", REPRODUCIBLE) or arrivals_s is not None or segments is not None
+    ):
+        raise ValueError(
+            "leaves: expected no algorithm, arrivals_s or segments with it: its schedule is fixed"
+        )
     for name, parameter in ddp_model.module.named_parameters():
         if parameter.requires_grad and (parameter.is_complex() or parameter.device.type != "cpu"):
             raise TypeError(
@@ -305,10 +333,14 @@ def register(
         segments=segments,
         transport=transport,
         timeout_s=timeout_s,
-        monitor=monitor,
+        monitor=monitor if leaves is None else False,
         link=link,
     )
     try:
+        if leaves is not None:
+            dealt = Leaves(ddp_model, leaves, state.communicator, leaf_seed)
+            ddp_model.register_comm_hook(dealt, leaves_hook)
+            return Handle(state, dealt)
         ddp_model.register_comm_hook(state, allreduce_hook)
         if state.stream is not None:
             state.layers = Layers(ddp_model, state.stream)

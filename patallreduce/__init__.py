@@ -1,6 +1,6 @@
 """Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
 
-from patallreduce import hooks
+from patallreduce import distributions, hooks
 from patallreduce._core import (
     MismatchError,
     PeerLostError,
@@ -11,8 +11,10 @@ from patallreduce._core import (
     TransportTimeout,
 )
 from patallreduce.communicator import Communicator
+from patallreduce.fingerprint import fingerprint
 from patallreduce.hooks import register
 from patallreduce.iterations import load_iterations, save_iterations
+from patallreduce.leaf_sampler import LeafSampler
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule, verify
 from patallreduce.simulation import Result, simulate
@@ -22,6 +24,7 @@ from patallreduce.work import Work
 
 __all__ = [
     "Communicator",
+    "LeafSampler",
     "Link",
     "MismatchError",
     "PeerLostError",
@@ -33,6 +36,8 @@ __all__ = [
     "TransportTimeout",
     "Work",
     "algorithms",
+    "distributions",
+    "fingerprint",
     "hooks",
     "load_iterations",
     "register",

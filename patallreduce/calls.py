@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
+
 from patallreduce import _core, environment
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms
@@ -28,10 +30,28 @@ class Request(NamedTuple):
     label: int
 
 
+REPRODUCIBLE = "reproducible"
+
+
+def intended(algorithm: str) -> str:
+    """What is meant by an algorithm's name now.
+
+    "auto" is the reproducible tree while `torch.use_deterministic_algorithms(True)` holds, unless
+    PATALLREDUCE_ALGORITHM names another. A rank that differs gets a MismatchError.
+    """
+    if (
+        algorithm == "auto"
+        and torch.are_deterministic_algorithms_enabled()
+        and environment.get("ALGORITHM") is None
+    ):
+        return REPRODUCIBLE
+    return algorithm
+
+
 def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None) -> bool:
     """Whether the schedule is left to prediction: nothing of it was asked for."""
     return (
-        algorithm == "auto"
+        intended(algorithm) == "auto"
         and segments is None
         and arrivals_s is None
         and environment.get("ALGORITHM") is None

@@ -7,6 +7,7 @@ import secrets
 import socket
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -17,13 +18,14 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
-from patallreduce.calls import OPS, Request, left_open, settle
+from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
 from patallreduce.streams import PLAIN, Stream, Warner
 from patallreduce.tensors import check_tensor, dtype_of
+from patallreduce.tree_sum import Values, tree_reduce
 from patallreduce.work import Completer, Work
 
 _DEFAULT_TIMEOUT_S = 300.0
@@ -168,6 +170,7 @@ class Communicator:
         scratch_bytes = environment.get_float("SCRATCH_BYTES") or _DEFAULT_SCRATCH_BYTES
         self._engine = _core.Engine(native, spin_s, shares_cores, int(scratch_bytes))
         self._transport = native
+        self._tree = _core.TreeReducer(self._engine)
         self._completer = Completer(self._engine)
         self._timeout_s = timeout_s
         self._link = link
@@ -176,6 +179,7 @@ class Communicator:
         self._monitor_can_choose = False
         self._plain: Stream | None = None
         self._models = 0
+        self._warned_of_flushing = False
         if aside is not None:
             self._monitor = _core.Monitor(
                 aside, self._engine, clock_skew_s or environment.get_float("CLOCK_SKEW_S") or 0.0
@@ -287,8 +291,13 @@ class Communicator:
             op: "sum", "avg", "min", "max" or "prod". float16 and bfloat16 convert to float32,
                 combine and round back at every addition, as torch does element-wise; "avg"
                 multiplies by 1 / ranks before summing, as DistributedDataParallel does. Integers
-                wrap; their "avg" divides the sum, truncating.
-            algorithm: One of `algorithms()`, or "auto".
+                wrap; their "avg" divides the sum, truncating. A sum or product that is a NaN is
+                the quiet NaN without sign and payload; infinities, -0 and subnormals are as in
+                IEEE 754, also where the caller's thread flushes subnormals to zero.
+            algorithm: One of `algorithms()`, or "auto". "reproducible" gives the same bits whatever
+                the transport, the segments, the arrivals and the timing: the sum of one fixed tree
+                over the ranks. "auto" stands for it while
+                `torch.are_deterministic_algorithms_enabled()`, and never takes it otherwise.
             async_op: Return a `Work` at once instead of waiting.
             segments: Into how many segments the message is cut, >= 1 and at most its elements.
                 None: by `choose_segments`.
@@ -336,6 +345,73 @@ class Communicator:
         self._engine.wait(ticket)
         return None
 
+    def tree_sum(
+        self,
+        values: Values,
+        *,
+        distribution: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> torch.Tensor:
+        """The sum of N elements spread over the ranks: the same bits on any number of ranks.
+
+        `tree_reduce` with op="sum".
+        """
+        return self.tree_reduce(values, "sum", distribution=distribution, timeout_s=timeout_s)
+
+    def tree_reduce(
+        self,
+        values: Values,
+        op: str = "sum",
+        *,
+        distribution: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> torch.Tensor:
+        """Reduce N elements spread over the ranks to one: the same bits on any number of ranks.
+
+        Every rank calls it with its own consecutive elements, in rank order; how many each has is
+        free, none included, and may change from call to call. Elements are combined by one fixed
+        binary tree over 0 ... N - 1, whoever holds them: the result depends on the elements alone,
+        not on the number of ranks, the distribution, the transport, the timing, the processor's
+        vector code or the thread's flush-to-zero mode. Subnormals are kept, and a result that is
+        not a number is the positive quiet NaN without payload.
+
+        A call takes one small message exchange, or two where a rank's count is not that of the
+        call before. `patallreduce.distributions` has distributions that make it small.
+
+        Args:
+            values: (n,) or (n, k) float32 or float64, a CPU tensor or anything numpy takes for an
+                array of that kind; not changed. Not contiguous: copied first. k, small, is equal on
+                all ranks; elements are then combined column by column.
+            op: "sum", "min", "max" or "prod", as of `all_reduce`.
+            distribution: (ranks,) what n should be on each rank, to be checked on all of them; the
+                same on all ranks. None: whatever the ranks give.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Returns:
+            () or (k,) tensor of the dtype of `values`, the same on every rank. With N = 0 the
+            neutral value: 0 for sum, 1 for prod, infinity for min, -infinity for max.
+
+        Raises:
+            TypeError, ValueError: these values or this argument cannot be used, here or on another
+                rank, which is named; or the distribution does not add up to what the ranks gave.
+                Every rank raises, and the communicator stays usable.
+            MismatchError: ranks called with different op, dtype, k or distribution; likewise.
+            PeerLostError, TransportTimeout: as `all_reduce`.
+
+        Source: BTR22 (Stelz 2022), equations 2.1-2.3.
+        """
+        self.check_usable()
+        limit_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
+        return tree_reduce(
+            self._tree,
+            values,
+            op,
+            distribution,
+            rank=self.rank,
+            ranks=self.ranks,
+            timeout_s=limit_s,
+        )
+
     def call_for(
         self,
         tensor: torch.Tensor,
@@ -350,6 +426,9 @@ class Communicator:
         """Check the arguments of `all_reduce` and settle what they leave open."""
         self.check_usable()
         check_tensor(tensor, self.rank)
+        algorithm = intended(algorithm)
+        if algorithm == REPRODUCIBLE and not self._warned_of_flushing:
+            self._warn_of_flushing()
         key = (
             tensor.numel(),
             tensor.dtype,
@@ -373,6 +452,17 @@ class Communicator:
             )
         return call
 
+    def _warn_of_flushing(self) -> None:
+        if _core.flushes_subnormals():
+            self._warned_of_flushing = True
+            warnings.warn(
+                f"rank {self.rank}: this thread flushes subnormal numbers to zero "
+                "(torch.set_flush_denormal(True)). The all-reduce keeps them, but what this rank "
+                "computes itself can differ from ranks and runs that do not flush",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
     def submit(
         self, tensor: torch.Tensor, call: _core.Call
     ) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
@@ -384,6 +474,10 @@ class Communicator:
     def algorithm_now(self, call: _core.Call) -> str:
         """What would run if a call of `call_for` came now; empty: its plan is not here yet."""
         return self._engine.algorithm_now(call)
+
+    def abort(self, why: str) -> None:
+        """End all that is pending, on all ranks, with a TransportError that says why."""
+        self._engine.abort(why)
 
     def stats(self) -> list[dict[str, Any]]:
         """The last collectives of this rank, oldest first.
@@ -434,7 +528,7 @@ class Communicator:
         traceback: TracebackType | None,
     ) -> None:
         if error is not None and self._process == os.getpid():
-            self._engine.abort(f"{type(error).__name__}: {error}")
+            self.abort(f"{type(error).__name__}: {error}")
         self.close()
 
     def _record(self, ticket: _core.Ticket, call: _core.Call) -> None:

@@ -67,7 +67,8 @@ def verify(schedule: Schedule) -> None:
     It cannot deadlock, the two ends of every message agree, every rank (the root of a reduce)
     ends with every contribution exactly once, and all ranks with the same parenthesised sum per
     segment, so that replicas cannot drift apart by rounding. ``a + b`` and ``b + a`` count as
-    the same sum; re-association does not.
+    the same sum; re-association does not. Of a schedule that promises the reproducible tree
+    (``schedule.tree``) that parenthesised sum must be the tree's, in every segment.
 
     Takes milliseconds up to some 100,000 steps.
 

@@ -55,7 +55,7 @@ def test_a_schedule_can_be_rebuilt_from_its_steps():
             {"name": "rnig"},
             "unknown algorithm 'rnig' for all_reduce; known: ring, slt, slt_dynamic, prr",
         ),
-        ({"collective": "gather"}, "collective 'gather'; known collectives: all_reduce"),
+        ({"collective": "gather"}, "collective 'gather'; known collectives: all_gather, all_red"),
         ({"ranks": 0}, "at least 1 rank, got ranks = 0"),
         ({"ranks": -2}, "at least 1 rank, got ranks = -2"),
         ({"segments": 0}, "at least 1 segment, got segments = 0"),

@@ -12,5 +12,8 @@ Steps slt_dynamic(const Problem& problem, int rank);
 Steps prr(const Problem& problem, int rank);
 Steps recursive_doubling(const Problem& problem, int rank);
 Steps rabenseifner(const Problem& problem, int rank);
+Steps reproducible(const Problem& problem, int rank);
+Steps pairwise_all_gather(const Problem& problem, int rank);
+Steps pairwise_all_to_all(const Problem& problem, int rank);
 
 }  // namespace patallreduce

@@ -22,6 +22,15 @@ const std::vector<Algorithm>& algorithms() {
        false, recursive_doubling},
       {"rabenseifner", "all_reduce", "Rabenseifner, ICCS 2004, LNCS 3036, 1-9", false,
        rabenseifner},
+      {"reproducible", "all_reduce",
+       "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; holders: ours",
+       false, reproducible, false, true},
+      {"pairwise_all_gather", "all_gather",
+       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
+       pairwise_all_gather},
+      {"pairwise_all_to_all", "all_to_all",
+       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
+       pairwise_all_to_all},
   };
   return all;
 }
@@ -51,7 +60,7 @@ Steps generate_steps(const std::string& algorithm, const Problem& problem, int r
 Schedule generate(const std::string& algorithm, const Problem& problem) {
   const Algorithm& found = find_algorithm(algorithm);
   check(problem);
-  Schedule schedule{found.name, found.collective, problem, {}};
+  Schedule schedule{found.name, found.collective, problem, {}, found.tree};
   schedule.steps.reserve(problem.ranks);
   for (int rank = 0; rank < problem.ranks; ++rank) {
     schedule.steps.push_back(found.generate(problem, rank));

@@ -16,6 +16,7 @@ struct Algorithm {
   Steps (*generate)(const Problem& problem, int rank);  // one rank's steps alone
   // Ranks take their places as they really arrive; generate() shows the schedule of arrivals given.
   bool dynamic = false;
+  bool tree = false;  // every sum is that of schedule/tree.h
 };
 
 const std::vector<Algorithm>& algorithms();

@@ -15,5 +15,6 @@ void bind_executor(py::module_& m);
 void bind_simulation(py::module_& m);
 void bind_monitor(py::module_& m);
 void bind_prediction(py::module_& m);
+void bind_tree_sum(py::module_& m);
 
 }  // namespace patallreduce

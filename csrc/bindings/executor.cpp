@@ -5,6 +5,7 @@
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "bindings/owned.h"
+#include "bindings/waiting.h"
 #include "errors.h"
 #include "executor/engine.h"
 
@@ -42,9 +43,11 @@ bool is_dynamic(const ScheduleKey& key) {
   return algorithm && algorithm->dynamic;
 }
 
-// Waits with the GIL released, looking for signals in between. A signal's exception aborts the
-// communicator: the other ranks must not wait for a rank that gave up.
-void wait(Engine& engine, const Ticket& ticket) {
+}  // namespace
+
+// A signal's exception aborts the communicator: the other ranks must not wait for a rank that gave
+// up.
+void wait_for(Engine& engine, const Ticket& ticket) {
   for (;;) {
     {
       py::gil_scoped_release release;
@@ -58,8 +61,6 @@ void wait(Engine& engine, const Ticket& ticket) {
   }
   if (ticket.failure) raise(*ticket.failure);
 }
-
-}  // namespace
 
 void bind_executor(py::module_& m) {
   py::enum_<Dtype> dtype(m, "Dtype");
@@ -125,7 +126,7 @@ void bind_executor(py::module_& m) {
             return engine.submit(reinterpret_cast<void*>(data), call, timeout_s);
           },
           "data"_a, "call"_a, "timeout_s"_a, "For a caller that goes on to wait().")
-      .def("wait", &wait, "ticket"_a, "Drives the transport from this thread until done.")
+      .def("wait", &wait_for, "ticket"_a, "Drives the transport from this thread until done.")
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())

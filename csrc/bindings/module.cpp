@@ -23,5 +23,6 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bind_simulation(m);
   patallreduce::bind_monitor(m);
   patallreduce::bind_prediction(m);
+  patallreduce::bind_tree_sum(m);
   m.def("build_info", &build_info, "Compiler, language standard, pybind11, date.");
 }

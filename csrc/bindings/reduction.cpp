@@ -3,6 +3,7 @@
 #include "reduction/reduction.h"
 
 #include "bindings/bindings.h"
+#include "reduction/float_mode.h"
 
 namespace patallreduce {
 
@@ -45,6 +46,8 @@ void bind_reduction(py::module_& m) {
         "data[i] /= divisor, truncating toward zero; floats are left alone.");
   m.def("triad", &triad_at, "a"_a, "b"_a, "c"_a, "count"_a, "s"_a, no_gil,
         "a[i] = b[i] + s * c[i] in float32: the yardstick of benchmarks/reduction.py.");
+  m.def("flushes_subnormals", &flushes_subnormals,
+        "Whether the calling thread's own arithmetic flushes subnormals to zero.");
   m.def("vector_level", &vector_level, "avx512, avx2 or portable: what the kernels use here.");
 }
 

@@ -96,21 +96,24 @@ void bind_schedule(py::module_& m) {
       .def_static(
           "from_steps",
           [](std::vector<Steps> steps, int segments, std::string algorithm, std::string collective,
-             int root) {
+             int root, bool tree) {
             Schedule schedule{std::move(algorithm),
                               std::move(collective),
                               problem_of(int(steps.size()), segments, {}, root, 0),
-                              {}};
+                              {},
+                              tree};
             check(schedule.problem);
             schedule.steps = std::move(steps);
             return schedule;
           },
           "steps"_a, "segments"_a, py::kw_only(), "algorithm"_a = "custom",
-          "collective"_a = "all_reduce", "root"_a = 0,
+          "collective"_a = "all_reduce", "root"_a = 0, "tree"_a = false,
           "A schedule of your own, steps[rank] -> list of Step; not verified: see verify(). "
+          "`tree`: it promises the reproducible tree's sums, which verify() then proves. "
           "Raises ScheduleError for no ranks, segments < 1 or a root out of range.")
       .def_readonly("algorithm", &Schedule::algorithm)
       .def_readonly("collective", &Schedule::collective)
+      .def_readonly("tree", &Schedule::tree)
       .def_property_readonly("ranks", [](const Schedule& s) { return s.problem.ranks; })
       .def_property_readonly("segments", [](const Schedule& s) { return s.problem.segments; })
       .def_property_readonly("arrivals_s", [](const Schedule& s) { return s.problem.arrivals_s; })

@@ -17,6 +17,7 @@ std::string describe(const Call& call) {
   std::string text = concat(call.count, " elements of ", name(call.dtype), ", ", name(call.op),
                             ", ", describe(call.key));
   if (call.label >= 0) text += concat(", bucket ", call.label);
+  if (call.label == tree_label) text += ", a tree sum's table";
   if (call.planned()) text += concat(", iteration ", call.iteration, " of stream ", call.stream);
   return text;
 }

@@ -9,11 +9,15 @@
 
 namespace patallreduce {
 
+// Labels that are no bucket's.
+constexpr std::int64_t no_label = -1;
+constexpr std::int64_t tree_label = -2;  // a round of tree_sum/: not to be mistaken for others
+
 struct Call {
   std::uint64_t count = 0;  // elements
   Dtype dtype = Dtype::float32;
   Op op = Op::sum;
-  std::int64_t label = -1;  // the caller's name for it: DDP's bucket index
+  std::int64_t label = no_label;  // the caller's name for it: DDP's bucket index
   // Planned: `key` is replaced by what the plan of this stream's iteration says of bucket `label`,
   // if it says something of a bucket of this size.
   std::int64_t stream = -1;  // -1: not planned

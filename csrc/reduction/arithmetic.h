@@ -128,7 +128,16 @@ PATR_INLINE T floating_min(T a, T b) {
   return as_float(as_bits(a < b ? a : b) | as_bits(b < a ? b : a));
 }
 
-// a OP b: the bits of b OP a, except which NaN a sum or product of two NaNs is.
+// A NaN becomes the one without sign and payload; as bits and masks, like `select`.
+PATR_INLINE float one_nan(float value) {
+  return as_float(select(value == value, as_bits(value), 0x7fc00000));
+}
+PATR_INLINE double one_nan(double value) {
+  constexpr std::uint64_t nan = 0x7ff8000000000000;
+  return as_float(nan ^ ((as_bits(value) ^ nan) & -std::uint64_t(value == value)));
+}
+
+// a OP b: the bits of b OP a.
 template <Op op, typename T>
 PATR_INLINE T apply(T a, T b) {
   if constexpr (op == Op::min || op == Op::max) {
@@ -141,7 +150,7 @@ PATR_INLINE T apply(T a, T b) {
     using Unsigned = std::make_unsigned_t<T>;
     return op == Op::prod ? T(Unsigned(a) * Unsigned(b)) : T(Unsigned(a) + Unsigned(b));
   } else {
-    return op == Op::prod ? a * b : a + b;
+    return one_nan(op == Op::prod ? a * b : a + b);
   }
 }
 

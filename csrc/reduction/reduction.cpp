@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "errors.h"
+#include "reduction/float_mode.h"
 #include "reduction/kernels.h"
 
 namespace patallreduce {
@@ -33,6 +34,7 @@ void divide_all(void* data, std::size_t count, std::int64_t divisor) {
 
 void combine(void* out, void* also, const void* received, const void* held, std::size_t count,
              Dtype dtype, Op op, double scale) {
+  const DefaultFloatMode mode;
   const Kernels& kernels = patallreduce::kernels();
   const auto combine_tile = kernels.combine[int(dtype)][int(op)];
   const auto scale_tile = scale == 1 ? nullptr : kernels.scale[int(dtype)];
@@ -56,6 +58,7 @@ void combine(void* out, void* also, const void* received, const void* held, std:
 }
 
 void scale_copy(void* out, const void* in, std::size_t count, Dtype dtype, double scale) {
+  const DefaultFloatMode mode;
   const auto scale_all = scale == 1 ? nullptr : kernels().scale[int(dtype)];
   if (scale_all) return scale_all(out, in, count, scale);
   copy(out, in, count * size_of(dtype));

@@ -1,15 +1,17 @@
 // Element-wise reductions over raw memory, vector code chosen at run time.
 //
 //   cost     one pass: each operand is read once, each destination written once
-//   order    element i depends on element i alone, so the vector level never changes a bit,
-//            except which of several NaNs comes out
+//   order    element i depends on element i alone, so the vector level never changes a bit
 //
 // float16 and bfloat16: every operation converts to float32, combines, and rounds back to
 // nearest-even, as torch does element-wise. float16 overflows to infinity; subnormals are kept.
 // Floating-point min and max are torch.minimum and torch.maximum: a NaN on either side gives a
 // NaN. Which of +0 and -0 wins is unspecified there; here -0 is the smaller one (IEEE 754-2019).
-// received OP held has the bits of held OP received, so that ranks that combine the same two
-// values in either order agree: all but the NaN that a sum or product of two NaNs is.
+// A sum or product that is a NaN is the one quiet NaN without sign and payload: processors differ
+// in which of two NaNs they keep. (+0) + (-0) is +0, inf - inf that NaN.
+// So received OP held has the bits of held OP received, always, and ranks that combine the same two
+// values in either order agree.
+// Subnormals are kept and rounding is to nearest-even whatever the calling thread's mode is.
 // Integer sum and prod wrap (two's complement).
 #pragma once
 

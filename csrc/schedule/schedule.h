@@ -47,6 +47,7 @@ struct Schedule {
   std::string collective = "all_reduce";
   Problem problem;
   std::vector<Steps> steps;  // [rank]
+  bool tree = false;         // it promises the sum of schedule/tree.h over the ranks
 };
 
 }  // namespace patallreduce

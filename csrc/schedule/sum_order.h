@@ -2,8 +2,7 @@
 //
 // A recv_reduce makes the sum (received + held). Addition of floating-point numbers is
 // commutative to the last bit, but not associative: (a+b) and (b+a) are one sum order here,
-// ((a+b)+c) and (a+(b+c)) are two. Every operation of reduction/ commutes like this; which of two
-// NaNs a sum keeps is the one exception.
+// ((a+b)+c) and (a+(b+c)) are two. Every operation of reduction/ commutes like this, NaNs included.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ def bad_arguments():
         ({"segments": 0}, pat.ScheduleError, "got 0"),
         ({"timeout_s": -1.0}, ValueError, "timeout_s"),
         ({"transport": "smoke"}, ValueError, "'smoke'"),
-        ({"reproducible": True}, ValueError, "reproducible"),
+        ({"reproducible": True, "algorithm": "ring"}, ValueError, "reproducible.*got 'ring'"),
     ):
         with pytest.raises(error, match=match):
             pat.register(ddp_model, **({"timeout_s": 20.0} | arguments))

@@ -1,0 +1,15 @@
+// Subtrees for AVX2: 32-byte vectors.
+#if defined(__x86_64__)
+#define TARGET __attribute__((target("avx2")))
+#include "tree_sum/subtree_vectors.h"
+
+namespace patallreduce {
+
+const SubtreeKernels& avx2_subtrees() {
+  static const SubtreeKernels kernels = subtree_kernels_of<32>();
+  return kernels;
+}
+
+}  // namespace patallreduce
+
+#endif  // __x86_64__

@@ -1,0 +1,15 @@
+// Subtrees for AVX-512: 64-byte vectors.
+#if defined(__x86_64__)
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#include "tree_sum/subtree_vectors.h"
+
+namespace patallreduce {
+
+const SubtreeKernels& avx512_subtrees() {
+  static const SubtreeKernels kernels = subtree_kernels_of<64>();
+  return kernels;
+}
+
+}  // namespace patallreduce
+
+#endif  // __x86_64__
