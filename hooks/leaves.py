@@ -40,6 +40,8 @@ from patallreduce.leaf_tree import LeafTree, Node, run_of
 
 Gradients = list[torch.Tensor]
 
+_NOT_YET: Any = 0
+
 
 class Leaves:
     """This rank's leaves of every iteration: iterate over it once per global batch.
@@ -183,12 +185,12 @@ class Leaves:
         self._leaf = leaf
         self._passes = 0
         # 0, not False: tells it from no_sync().
-        self._ddp.require_backward_grad_sync = 0 if leaf != self.mine[-1] else True
+        self._ddp.require_backward_grad_sync = leaf == self.mine[-1] or _NOT_YET
         if self.seed is not None:
             torch.manual_seed(_mixed(self.seed, self.iteration, leaf))
 
-    def _count_pass(self, ddp_model: torch.nn.Module, _: Any) -> None:
-        in_no_sync = ddp_model.require_backward_grad_sync is False
+    def _count_pass(self, _model: torch.nn.Module, _inputs: Any) -> None:
+        in_no_sync = self._ddp.require_backward_grad_sync is False
         if self._leaf is None or in_no_sync or not torch.is_grad_enabled():
             return
         self._passes += 1
@@ -222,7 +224,8 @@ class Leaves:
         places = [self._place[id(p)] for p in bucket.parameters()]
         tree: LeafTree[torch.Tensor] = LeafTree(add)
         for node in self._tree.nodes:
-            tree.append(node._replace(value=_like(bucket, [node.value[i] for i in places])))
+            flat = _like(bucket, [node.value[i] for i in places])
+            tree.append(Node(node.first, node.height, flat))
         tree.append(Node(self.mine[-1], 0, buffer))
         return self._exchange.start(buffer, tree.nodes, last=bucket.is_last())
 

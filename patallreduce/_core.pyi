@@ -147,6 +147,8 @@ def ucx_resources(library: str) -> list[str]: ...
 
 class Dtype:
     __members__: ClassVar[dict[str, Dtype]]
+    @property
+    def name(self) -> str: ...
     float32: ClassVar[Dtype]
     float64: ClassVar[Dtype]
     float16: ClassVar[Dtype]
