@@ -55,6 +55,8 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.reproducible --network 200mbit --ranks 8 --out out/bench/reproducible
 	$(BIN)/python -m benchmarks.reproducible --network shm --ranks 2 --bytes 1MiB 4MiB 16MiB \
 	  --out out/bench/reproducible_shm
+	$(BIN)/python -m benchmarks.training --ranks 4 --late 0 --hooks ring reproducible leaves4 leaves8 leaves12 \
+	  --iterations 30 --out out/bench/training_leaves
 	$(BIN)/python -m benchmarks.tree_sum --results out/bench/tree_sum.jsonl
 	$(BIN)/python -m benchmarks.published --output out/bench/published.jsonl
 	$(BIN)/python -m benchmarks.leader

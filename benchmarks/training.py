@@ -47,7 +47,8 @@ def parse_arguments() -> argparse.Namespace:
         nargs="+",
         default=["gloo", "auto"],
         help="gloo: plain DDP; auto: patallreduce; ring, slt, ...: that algorithm without a "
-        "monitor; watched: ring with one; reversed: slt in the wrong order on purpose",
+        "monitor; watched: ring with one; reversed: slt in the wrong order on purpose; leaves12: "
+        "12 leaves, each rank's computation cut among its own",
     )
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank")
     parser.add_argument(

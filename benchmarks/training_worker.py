@@ -31,6 +31,7 @@ from images import as_input, load_digits
 from network import build_network
 
 MOVES_EVERY = 20  # iterations
+LEAVES = "leaves"
 POINT_TO_POINT_PORT = 1  # added to MASTER_PORT
 SEED = 1
 
@@ -110,6 +111,8 @@ class Job:
             self.handle = pat.register(
                 self.ddp, algorithm="slt", arrivals_s=arrivals_s, monitor=False
             )
+        elif hook.startswith(LEAVES):
+            self.handle = pat.register(self.ddp, leaves=int(hook.removeprefix(LEAVES)))
         elif hook != "gloo":
             # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
             watched = hook in ("auto", "watched")
@@ -129,12 +132,23 @@ class Job:
 
     def iterate(self, longer_s: float) -> tuple[float, float]:
         """Train one iteration; return arrival and finish."""
-        self.module.longer_s = longer_s
         self.optimizer.zero_grad()
-        cross_entropy(self.ddp(self.images), self.labels).backward()
+        if self.handle is not None and self.hook.startswith(LEAVES):
+            leaves = self.handle.leaves
+            self.module.longer_s = longer_s / len(leaves)
+            for leaf in leaves:
+                of_leaf = slice(leaf - leaves.mine[0], None, len(leaves))
+                self.compute(of_leaf)
+        else:
+            self.module.longer_s = longer_s
+            self.compute(slice(None))
         finish_s = time.monotonic()
         self.optimizer.step()
         return self._arrival_s, finish_s
+
+    def compute(self, images: slice) -> None:
+        """Make a forward and a backward pass over some of this rank's images."""
+        cross_entropy(self.ddp(self.images[images]), self.labels[images]).backward()
 
 
 def run_block(job: Job, delay_s: Callable[[int], float], iterations: int) -> Tensor:
