@@ -75,18 +75,6 @@ class Engine {
   // Why there are no plans any more, if so.
   std::optional<std::string> plans_ended() const;
 
-  // While one lives, the engine's thread keeps off the processor, which its owner needs for a short
-  // computation before it submits. Nobody answers peers meanwhile: a few milliseconds at most.
-  class Quiet {
-   public:
-    explicit Quiet(Engine& engine) : engine_(engine) { ++engine_.drivers_; }
-    ~Quiet() { --engine_.drivers_; }
-    Quiet(const Quiet&) = delete;
-
-   private:
-    Engine& engine_;
-  };
-
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
   // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.

@@ -1,6 +1,5 @@
 #include "tree_sum/reducer.h"
 
-#include <optional>
 #include <stdexcept>
 
 #include "errors.h"
@@ -23,9 +22,6 @@ namespace {
 
 // Beyond it a table is no longer all latency.
 constexpr std::size_t small_table_words = 32 * 1024;
-// Summed within about a millisecond: the engine's thread, woken by a rank that is ahead, would take
-// the processor away for a good part of it.
-constexpr std::size_t quiet_bytes = 16u << 20;
 
 std::size_t width(std::int64_t columns) {
   return columns < 0 ? 1 : static_cast<std::size_t>(columns);
@@ -82,9 +78,6 @@ std::shared_ptr<Ticket> TreeReducer::begin(const TreeRequest& request) {
                          65536 * request.refusal + 256 * int(request.dtype) + int(request.op),
                          hash_of(request.distribution)};
   if (request.refusal == 0 && knows(request)) {
-    std::optional<Engine::Quiet> quiet;
-    if (static_cast<std::size_t>(request.count) * table_.row_bytes() <= quiet_bytes)
-      quiet.emplace(*engine_);
     const DefaultFloatMode mode;
     table_.write_values(rank, request.data, request.dtype, request.op);
   }
