@@ -11,8 +11,9 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -86,10 +87,9 @@ def start(process: int, run: Run, images: Images) -> None:
     """Be a rank of the run, in a process of its own; the first process need not be rank 0."""
     torch.set_num_threads(1)  # the number of threads may change the bits, so keep it
     rank = random.Random(str(run.folder)).sample(range(run.ranks), run.ranks)[process]
-    store = dist.FileStore(str(run.folder / "store"), run.ranks)
     dist.init_process_group(
         "gloo",
-        store=store,
+        init_method=f"file://{(run.folder / 'store').resolve()}",
         rank=rank,
         world_size=run.ranks,
         timeout=timedelta(seconds=TIMEOUT_S),
@@ -118,7 +118,7 @@ def train(run: Run, images: Images) -> Result:
         ranks=run.ranks,
         seed=SEED,
     )
-    states = {"model": network, "optimizer": optimizer, "scaler": scaler}
+    states: dict[str, Any] = {"model": network, "optimizer": optimizer, "scaler": scaler}
     handle = None
     if run.by_leaves:
         handle = pat.register(ddp, leaves=settings.leaves, leaf_seed=SEED, timeout_s=TIMEOUT_S)
@@ -143,7 +143,8 @@ def train(run: Run, images: Images) -> Result:
                     last = leaf == handle.leaves.mine[-1]
                     scaler.scale(passes.mean_loss(chosen, late_s if last else 0.0)).backward()
             else:
-                scaler.scale(passes.share_of_loss(sum(batch, []), late_s)).backward()
+                chosen = [*chain.from_iterable(batch)]
+                scaler.scale(passes.share_of_loss(chosen, late_s)).backward()
             if settings.clip:
                 scaler.unscale_(optimizer)
                 clip_grad_norm_(network.parameters(), 0.5)

@@ -22,11 +22,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import torch.multiprocessing
 from elastic_rank import Result, Run, Settings, start
 from images import Images, load_images
 from rich.console import Console
 from rich.table import Table
+from torch.multiprocessing.spawn import start_processes
 
 SHOWN_DIGITS = 8  # of a fingerprint's 64
 
@@ -90,7 +90,7 @@ def carry_out(runs: list[Run], images: Images, console: Console) -> dict[str, Re
         shutil.rmtree(run.folder, ignore_errors=True)
         run.folder.mkdir(parents=True)
         begun_s = time.monotonic()
-        torch.multiprocessing.start_processes(
+        start_processes(
             start, args=(run, images), nprocs=run.ranks, daemon=True, start_method="forkserver"
         )
         results[run.name] = Result.of(run)
@@ -102,9 +102,9 @@ def carry_out(runs: list[Run], images: Images, console: Console) -> dict[str, Re
 def table(results: dict[str, Result], title: str, epochs: int) -> Table:
     """Show each run's fingerprints; in green those that the first run has, too."""
     shown = Table(title=title, title_justify="left", title_style="bold", show_edge=False)
-    shown.add_column("run")
+    shown.add_column("run", no_wrap=True)
     for epoch in range(epochs):
-        shown.add_column(f"epoch {epoch + 1}")
+        shown.add_column(f"epoch {epoch + 1}", no_wrap=True)
     shown.add_column("accuracy", justify="right")
     first = next(iter(results.values())).fingerprints
     for name, result in results.items():
@@ -131,6 +131,7 @@ def main() -> int:
     """Run the comparison; return the exit code."""
     options = parse_options()
     console = Console(highlight=False)
+    console.width = max(console.width, 34 + 11 * options.epochs)  # else tables lose digits
     images = load_images(options.data)  # refuses wrong data before any rank starts
     settings = Settings(
         leaves=options.leaves,
