@@ -25,7 +25,7 @@ class Kernels(NamedTuple):
         """Those of this process and this thread."""
         return cls(
             {
-                "torch": torch.__version__,
+                "torch": str(torch.__version__),  # else no torch.load(weights_only=True)
                 "vector instructions": torch.backends.cpu.get_cpu_capability(),
                 "threads": str(torch.get_num_threads()),
                 "flushing of subnormals": "on" if _core.flushes_subnormals() else "off",
