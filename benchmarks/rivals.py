@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-PATALLREDUCE = ("ring", "slt", "prr", "reproducible", "auto")
+PATALLREDUCE = ("ring", "slt", "slt_dynamic", "prr", "reproducible", "auto")
 RIVALS = ("gloo", "openmpi")
 
 
