@@ -52,47 +52,50 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   }
   enter(rank, stage.iteration);
   std::visit([&](const auto& r) { records.take(from, r); }, report);
-  const bool asked = std::visit(
-      Overloaded{
-          [&](const Started& r) {
-            if (!is_time(r.at_s)) return false;
-            rank.predictor.start(r.at_s);
-            rank.start_s = r.at_s;
-            rank.started = true;
-            return false;
-          },
-          [&](const EdgeReached& r) {
-            rank.predictor.edge(r.fraction, r.at_s);
-            if (r.fraction > rank.newest_edge && r.fraction < 1) rank.newest_edge = r.fraction;
-            return false;
-          },
-          [&](const Asked& r) {
-            rank.predictor.arrive(0, r.at_s);
-            return true;
-          },
-          [&](const Arrived& r) {
-            rank.predictor.finish(r.arrivals_s);
-            rank.arrived = r.stage.iteration;
-            rank.arrivals_s = r.arrivals_s;
-            if (rank.started && !r.arrivals_s.empty()) {
-              const double last_s = *std::max_element(r.arrivals_s.begin(), r.arrivals_s.end());
-              const double took_s = std::max(last_s - rank.start_s, 0.0);
-              if (is_duration(took_s))
-                rank.compute_s = rank.compute_s < 0
-                                     ? took_s
-                                     : rank.compute_s + smoothing * (took_s - rank.compute_s);
-            }
-            rank.usual_edge = rank.newest_edge;
-            if (from == 0) stream.sizes = r.sizes;
-            return false;
-          },
-      },
-      report);
+  const bool asked = std::visit(Overloaded{
+                                    [&](const Started& r) {
+                                      if (!is_time(r.at_s)) return false;
+                                      rank.predictor.start(r.at_s);
+                                      rank.start_s = r.at_s;
+                                      rank.started = true;
+                                      return false;
+                                    },
+                                    [&](const EdgeReached& r) {
+                                      rank.predictor.edge(r.fraction, r.at_s);
+                                      if (r.fraction > rank.newest_edge && r.fraction < 1)
+                                        rank.newest_edge = r.fraction;
+                                      return false;
+                                    },
+                                    [&](const Asked& r) {
+                                      rank.predictor.arrive(0, r.at_s);
+                                      return true;
+                                    },
+                                    [&](const Arrived& r) {
+                                      rank.finish(r);
+                                      if (from == 0) stream.sizes = r.sizes;
+                                      return false;
+                                    },
+                                },
+                                report);
   if (stage.iteration <= stream.planned && !stream.asking.count(stage.iteration))
     return std::nullopt;
   const bool decides = asked ? waited_enough(stream, stage.iteration, now_s) : false;
   if (!decides && !due(stream, stage.iteration)) return std::nullopt;
   return decide(stream, stage, now_s, records);
+}
+
+void Leader::Rank::finish(const Arrived& report) {
+  predictor.finish(report.arrivals_s);
+  arrived = report.stage.iteration;
+  arrivals_s = report.arrivals_s;
+  usual_edge = newest_edge;
+  if (!started || arrivals_s.empty()) return;
+  const double last_s = *std::max_element(arrivals_s.begin(), arrivals_s.end());
+  const double took_s = std::max(last_s - start_s, 0.0);
+  if (!is_duration(took_s)) return;
+  if (compute_s < 0) compute_s = took_s;
+  compute_spread_s += smoothing * (std::abs(took_s - compute_s) - compute_spread_s);
+  compute_s += smoothing * (took_s - compute_s);
 }
 
 // One more rank asks.
@@ -188,8 +191,12 @@ Forecast Leader::forecast(const Stream& stream, std::int64_t iteration, std::siz
       forecast.arrivals_s[r] = middle_s;
       forecast.errors_s[r] = *most - *least;
     }
-    const double compute_s = stream.ranks[r].compute_s;
-    forecast.compute_s[r] = compute_s >= 0 ? compute_s : middle_compute_s;
+    // Within its own ups and downs a difference from the others is chance: freeing that rank first
+    // would win nothing, and cost the others.
+    const Rank& rank = stream.ranks[r];
+    const double off_s = rank.compute_s >= 0 ? rank.compute_s - middle_compute_s : 0;
+    const double lasting_s = std::max(std::abs(off_s) - rank.compute_spread_s, 0.0);
+    forecast.compute_s[r] = middle_compute_s + std::copysign(lasting_s, off_s);
   }
   return forecast;
 }

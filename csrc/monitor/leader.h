@@ -58,6 +58,8 @@ class Leader {
     std::int64_t arrived = -1;       // newest iteration with all buckets handed over
     std::vector<double> arrivals_s;  // of that
     double compute_s = -1;           // from start to last arrival, smoothed; < 0: unknown
+    double compute_spread_s = 0;     // how far single ones are from it, smoothed
+    void finish(const Arrived& report);
     bool ready() const { return usual_edge > 0 && newest_edge >= usual_edge; }
   };
   struct Asking {  // for the plan of one iteration
