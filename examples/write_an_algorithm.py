@@ -1,4 +1,4 @@
-"""Write an all-reduce of your own: ten lines of steps, proved, priced, run and compared with a ring.
+"""Write an all-reduce of your own: ten lines of steps, proved, run, and priced beside a ring.
 
     python examples/write_an_algorithm.py --ranks 8
 
@@ -7,8 +7,8 @@ it sums them up and sends everybody the result.
 
     segment 0:   1, 2, 3 -> 0      recv_reduce, in this order
                  0 -> 1, 2, 3      recv
-    segment 1:   2, 3, 0 -> 1      and so on: at any time every port has one message to send and one
-                 1 -> 2, 3, 0      to receive
+    segment 1:   2, 3, 0 -> 1      and so on: every port always has one message to send
+                 1 -> 2, 3, 0      and one to receive
 
     messages   2(P-1) parts sent by every rank, 2(P-1)/P of the data: as many as in a ring
     depth      2: in a ring each of the 2(P-1) messages waits for the one before it, and pays its

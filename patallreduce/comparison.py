@@ -138,9 +138,7 @@ def price(algorithm: str, bucket: Bucket, patterns_s: Sequence[Sequence[float]])
     )
 
 
-def _price(
-    algorithm: str, bucket: Bucket, arrivals_s: Sequence[float], balanced_s: float
-) -> Price:
+def _price(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float], balanced_s: float) -> Price:
     made = make_schedule(algorithm, bucket, arrivals_s)
     found = simulate(made, bucket.link, bucket.message_bytes, arrivals_s)
     time_s, late_by_s = run_time_s(arrivals_s, found.finish_s), imbalance_s(arrivals_s)

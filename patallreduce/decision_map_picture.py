@@ -18,7 +18,7 @@ _ACROSS = 3  # panels side by side
 
 
 def decision_map(cells: Sequence[Cell], path: str | Path, *, title: str = "") -> None:
-    """Draw who wins where: the colour is the winner, the number what the ring takes more in percent.
+    """Draw who wins where: the colour is the winner, the number what the ring takes more [%].
 
     Args:
         cells: Of `decision_map.sweep`.

@@ -1,13 +1,13 @@
-"""Picture: a simulated schedule as a Gantt chart, two lanes for every rank: what its port sends and
-what it receives.
+"""Picture: a simulated schedule as a Gantt chart, what every port sends and receives, and when.
 
-    rank 0  send     [0][1][2]        a box: a message, as long as it occupies the port
-            receive        [0][1][2]  dashed: before the rank's arrival; a diamond: its result is there
+rank 0  send     [0][1][2]           a box: a message, as long as it occupies the port
+        receive        [0][1][2] <>  grey: before the rank's arrival; <>: its result is there
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +22,19 @@ ColourBy = Literal["segment", "verb"]
 
 _RANK = 2.5  # lanes and a gap
 _FEW = 60  # boxes to a lane; their borders are wider
-_UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))
+_UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))  # from so many seconds on
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """From seconds to what stands on the time axis."""
+
+    start_s: float
+    unit: str
+    per_second: float
+
+    def __call__(self, time_s: float) -> float:
+        return (time_s - self.start_s) * self.per_second
 
 
 def gantt(
@@ -57,21 +69,16 @@ def gantt(
             f"expected arrivals and finishes of the same ranks, got {ranks} and {len(finish_s)}"
         )
     start_s = min(arrivals_s)
-    span_s = max([*finish_s, *(m.end_s for m in messages)]) - start_s
-    unit, per_second = next((name, factor) for least, name, factor in _UNITS if span_s >= least)
+    end_s = max([*finish_s, *(m.end_s for m in messages)])
+    axis = next(_Axis(start_s, *unit) for least_s, *unit in _UNITS if end_s - start_s >= least_s)
     figure = figures.figure(12, 1.7 + ranks * min(0.62, max(14.0 / ranks, 0.06)))
     panel = figure.subplots()
-    _draw_messages(panel, messages, segments, colour_by, start_s, per_second)
+    _draw_messages(panel, messages, axis, None if colour_by == "verb" else segments)
     for rank in range(ranks):
-        _draw_rank(
-            panel,
-            rank,
-            (arrivals_s[rank] - start_s) * per_second,
-            (finish_s[rank] - start_s) * per_second,
-        )
+        _draw_rank(panel, rank, axis(arrivals_s[rank]), axis(finish_s[rank]))
     _label_lanes(panel, ranks)
-    panel.set_xlim(0, span_s * per_second * 1.02 or 1.0)
-    panel.set_xlabel(f"time after the first arrival [{unit}]")
+    panel.set_xlim(0, axis(end_s) * 1.02 or 1.0)
+    panel.set_xlabel(f"time after the first arrival [{axis.unit}]")
     if title:
         panel.set_title(title, loc="left")
     panel.spines[["top", "right"]].set_visible(False)
@@ -82,44 +89,33 @@ def gantt(
 
 
 def _draw_messages(
-    panel: Axes,
-    messages: Sequence[Message],
-    segments: int,
-    colour_by: ColourBy,
-    start_s: float,
-    per_second: float,
+    panel: Axes, messages: Sequence[Message], axis: _Axis, segments: int | None
 ) -> None:
-    from matplotlib import colormaps
-
-    colours = colormaps["viridis"]
+    """Draw each message twice, where it leaves and where it comes in; None: colours by verb."""
     few = len(messages) <= _FEW * len({m.sender for m in messages})
     lanes: dict[tuple[float, bool], list[Message]] = {}
     for message in messages:
         for lane in (message.sender * _RANK, message.receiver * _RANK + 1):
             lanes.setdefault((lane, message.sums), []).append(message)
     for (lane, sums), of_lane in lanes.items():
-        if colour_by == "verb":
-            faces = [figures.BLUE if sums else figures.VERMILION] * len(of_lane)
-        else:
-            faces = [_hex(colours(m.first / max(segments - 1, 1))) for m in of_lane]
         panel.broken_barh(
-            [
-                ((m.begin_s - start_s) * per_second, (m.end_s - m.begin_s) * per_second)
-                for m in of_lane
-            ],
+            [(axis(m.begin_s), axis(m.end_s) - axis(m.begin_s)) for m in of_lane],
             (lane, 0.92),
-            facecolors=faces,
+            facecolors=[_colour(m, segments) for m in of_lane],
             edgecolor="white",
             linewidth=0.4 if few else 0.15,
-            hatch=None if sums or colour_by == "verb" else "////",
+            hatch=None if sums or segments is None else "////",
             rasterized=len(messages) > 5000,
         )
 
 
-def _hex(colour: tuple[float, float, float, float]) -> str:
+def _colour(message: Message, segments: int | None) -> str:
+    from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return to_hex(colour)
+    if segments is None:
+        return figures.BLUE if message.sums else figures.VERMILION
+    return to_hex(colormaps["viridis"](message.first / max(segments - 1, 1)))
 
 
 def _draw_rank(panel: Axes, rank: int, arrival: float, finish: float) -> None:

@@ -77,7 +77,9 @@ class Pattern:
 
     def __str__(self) -> str:
         """As it is written on a command line."""
-        return ":".join([self.name, *map(str, self.parameters), *([self.path] if self.path else [])])
+        return ":".join(
+            [self.name, *map(str, self.parameters), *([self.path] if self.path else [])]
+        )
 
 
 def parse_pattern(text: str) -> Pattern:

@@ -1,19 +1,19 @@
 """Is an algorithm robust to late ranks, and is its advantage more than chance?
 
-CLV16's measures and tests, for measured samples and for simulated ones alike. With arrivals a, exits
-e and t_A(a) the run time of algorithm A under pattern a (Definitions 3.4 to 3.9):
+CLV16's measures and tests, for measured samples and for simulated ones alike. With arrivals a,
+exits e and t_A(a) the run time of algorithm A under pattern a (Definitions 3.4 to 3.9):
 
     run time                t_A(a)  = max e - min a
     absolute imbalance      I(a)    = max a - min a
     absorption              A(a, A) = t_A(0) - t_A(a) + I(a)     where t_A(0): all arrive together
     normalised absorption   A_N     = A(a, A) / t_A(0)
 
-An algorithm that absorbs I(a) is not slowed down by the late ranks at all; one that waits for all of
-them absorbs nothing; below 0 they cost it more than their own lateness.
+An algorithm that absorbs I(a) is not slowed down by the late ranks at all; one that waits for all
+of them absorbs nothing; below 0 they cost it more than their own lateness.
 
-Run times have long tails, so their median speaks for them. Of two algorithms the ratio of medians is
-reported, with a bootstrap interval, and the probability of a ratio as high by chance. All this takes
-samples to be independent; `runs_test` says whether they look so.
+Run times have long tails, so their median speaks for them. Of two algorithms the ratio of medians
+is reported, with a bootstrap interval, and the probability of a ratio as high by chance. All this
+takes samples to be independent; `runs_test` says whether they look so.
 
 `ratio_interval` and `permutation_p` need SciPy, imported when they are called.
 
@@ -23,6 +23,7 @@ imbalances in process arrival times", J. Supercomput. 72 (2016), sections 3 and 
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -109,9 +110,9 @@ def permutation_p(
 ) -> float:
     """Probability of a ratio of medians as high or higher by chance: one-sided, in (0, 1].
 
-    All values are dealt to the two algorithms anew, `permutations` times; where there are fewer ways
-    to deal them, each way once, which makes the probability exact. CLV16 calls a ratio significant
-    below 0.05. Arguments and errors as of `ratio_interval`.
+    All values are dealt to the two algorithms anew, `permutations` times; where there are fewer
+    ways to deal them, each way once, which makes the probability exact. CLV16 calls a ratio
+    significant below 0.05. Arguments and errors as of `ratio_interval`.
     """
     found = _scipy_stats().permutation_test(
         _samples(slower, faster),
@@ -146,8 +147,9 @@ class Runs:
 def runs_test(values: Sequence[float]) -> Runs:
     """Do values, in the order in which they were measured, depend on those before them?
 
-    Wald and Wolfowitz's test about the median, with the exact distribution instead of the normal one
-    that approximates it from 10 values on each side on. Values equal to the median are left out.
+    Wald and Wolfowitz's test about the median, with the exact distribution instead of the normal
+    one that approximates it from 10 values on each side on. Values equal to the median are left
+    out.
 
     Raises:
         ValueError: No value lies above the median, or none below.
@@ -162,7 +164,7 @@ def runs_test(values: Sequence[float]) -> Runs:
         raise ValueError(
             f"expected values above and below their median, got {high} above and {low} below"
         )
-    runs = 1 + sum(a != b for a, b in zip(above, above[1:], strict=False))
+    runs = 1 + sum(a != b for a, b in itertools.pairwise(above))
     ways = [_ways(n, high, low) for n in range(high + low + 1)]
     tail = min(sum(ways[: runs + 1]), sum(ways[runs:]))
     p = min(1.0, 2 * tail / math.comb(high + low, high))

@@ -152,20 +152,17 @@ def test_values_at_the_median_are_left_out():
 
 @pytest.mark.parametrize(("high", "low"), [(1, 1), (2, 3), (4, 4), (5, 2), (1, 6)])
 def test_all_orders_are_counted(high, low):
-    """Every order of + and - listed, its runs counted: the distribution the test uses."""
-    signs = [2.0] * high + [-1.0] * low + [0.0] * 21  # zeros pin the median
-    counts = [0] * (high + low + 1)
-    for chosen in itertools.combinations(range(high + low), high):
-        row = [2.0 if n in chosen else -1.0 for n in range(high + low)]
-        counts[1 + sum(a != b for a, b in itertools.pairwise(row))] += 1
-        found = runs_test([*row, *signs[high + low :]])
-        assert found.runs == 1 + sum(a != b for a, b in itertools.pairwise(row))
-    total = sum(counts)
-    for chosen in itertools.combinations(range(high + low), high):
-        row = [2.0 if n in chosen else -1.0 for n in range(high + low)]
-        found = runs_test([*row, *[0.0] * 21])
-        tail = min(sum(counts[: found.runs + 1]), sum(counts[found.runs :]))
-        assert found.p == pytest.approx(min(1, 2 * tail / total))
+    """Every order listed and its runs counted: what the exact probability must follow from."""
+    rows = [
+        [2.0 if n in chosen else -1.0 for n in range(high + low)]
+        for chosen in itertools.combinations(range(high + low), high)
+    ]
+    runs = [1 + sum(a != b for a, b in itertools.pairwise(row)) for row in rows]
+    for row, of_row in zip(rows, runs, strict=True):
+        found = runs_test([*row, *[0.0] * 21])  # zeros: the median, and left out
+        tail = min(sum(r <= of_row for r in runs), sum(r >= of_row for r in runs))
+        assert found.runs == of_row
+        assert found.p == pytest.approx(min(1, 2 * tail / len(rows)))
 
 
 def test_the_normal_approximation_is_near():
