@@ -84,9 +84,11 @@ def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -
         ScheduleError: There is no such algorithm, or it cannot do it.
     """
     elements = max(bucket.message_bytes // _ELEMENT_BYTES, 1)
-    segments = bucket.segments or choose_segments(
-        algorithm, bucket.ranks, bucket.message_bytes, elements, bucket.link
-    )
+    segments = bucket.segments
+    if segments is None:
+        segments = choose_segments(
+            algorithm, bucket.ranks, bucket.message_bytes, elements, bucket.link
+        )
     segment_time_s = 0.0
     if algorithm == "prr":  # as patallreduce/calls.py settles it
         transfer_s = bucket.link.transfer_s(bucket.message_bytes)

@@ -112,6 +112,7 @@ def test_sweep(run, tmp_path):
         ("--late 1", "'1': expected RANK=SECONDS"),
         ("--late 1=-1", "expected a rank >= 0 and seconds >= 0"),
         ("--ranks 4 8", "--ranks: expected one, got 2"),
+        ("--segments 0", "segments"),
         ("--ranks 0", "--ranks: expected a number >= 1, got 0"),
         ("--bytes 1.5", "expected bytes, e.g."),
         ("--link 200", "expected a rate, e.g."),
