@@ -14,8 +14,8 @@ it sums them up and sends everybody the result.
     depth      2: in a ring each of the 2(P-1) messages waits for the one before it, and pays its
                whole latency; here they follow each other through the port
 
-So it wins where latency counts, and is no worse elsewhere. It talks to all ranks at once, which a
-network that cannot carry that (and a ring can) would not thank you for.
+So it wins where latency counts, and is no worse while ranks arrive together. A late rank costs it
+more than a ring where bandwidth counts: the hubs' messages then meet at its port in turns.
 """
 
 from __future__ import annotations

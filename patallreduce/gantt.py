@@ -56,7 +56,7 @@ def gantt(
         path: File to write.
         segments: Of the schedule.
         title: Above the picture.
-        colour_by: "segment": from the first to the last, results hatched. "verb": partial sums in
+        colour_by: "segment": from the first to the last, results half as high. "verb": partial sums in
             one colour, results in another.
 
     Raises:
@@ -100,11 +100,10 @@ def _draw_messages(
     for (lane, sums), of_lane in lanes.items():
         panel.broken_barh(
             [(axis(m.begin_s), axis(m.end_s) - axis(m.begin_s)) for m in of_lane],
-            (lane, 0.92),
+            (lane, 0.92) if sums or segments is None else (lane + 0.42, 0.5),
             facecolors=[_colour(m, segments) for m in of_lane],
             edgecolor="white",
             linewidth=0.4 if few else 0.15,
-            hatch=None if sums or segments is None else "////",
             rasterized=len(messages) > 5000,
         )
 
@@ -128,7 +127,7 @@ def _draw_rank(panel: Axes, rank: int, arrival: float, finish: float) -> None:
         (low + high) / 2,
         marker="D",
         color="black",
-        markerfacecolor=figures.YELLOW,
+        markerfacecolor="white",
         markersize=6,
         clip_on=False,
         zorder=3,
@@ -152,17 +151,11 @@ def _label_lanes(panel: Axes, ranks: int) -> None:
 def _add_colour_bar(figure: Figure, panel: Axes, segments: int) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
+    from matplotlib.ticker import MaxNLocator
 
     mappable = ScalarMappable(Normalize(0, segments - 1), "viridis")
     bar = figure.colorbar(mappable, ax=panel, label="segment", pad=0.01, aspect=40)
-    bar.locator = _whole_numbers()
-    bar.update_ticks()
-
-
-def _whole_numbers() -> object:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(10, integer=True)
+    bar.set_ticks(MaxNLocator(10, integer=True))
 
 
 def _add_legend(figure: Figure, colour_by: ColourBy) -> None:
@@ -170,13 +163,12 @@ def _add_legend(figure: Figure, colour_by: ColourBy) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    if colour_by == "verb":
-        sums, result = Patch(color=figures.BLUE), Patch(color=figures.VERMILION)
-    else:
-        sums = Patch(facecolor="0.55", edgecolor="white")
-        result = Patch(facecolor="0.55", edgecolor="white", hatch="////")
+    sums: Artist = Patch(color=figures.BLUE)
+    result: Artist = Patch(color=figures.VERMILION)
+    if colour_by == "segment":
+        sums, result = (Line2D([], [], color="0.5", linewidth=width) for width in (11, 6))
     arrival = Line2D([], [], marker="|", color="black", markersize=14, mew=2, linestyle="")
-    finish = Line2D([], [], marker="D", color="black", markerfacecolor=figures.YELLOW, linestyle="")
+    finish = Line2D([], [], marker="D", color="black", markerfacecolor="white", linestyle="")
     handles: dict[str, Artist] = {
         "a partial sum": sums,
         "a result": result,

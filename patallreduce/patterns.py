@@ -63,7 +63,8 @@ def normal(ranks: int, deviation_s: float, *, seed: Seed = 0) -> list[float]:
     _checked(ranks, deviation_s=deviation_s)
     drawn = _generator("normal", seed)
     around_0_s = [deviation_s * drawn.gauss(0.0, 1.0) for _ in range(ranks)]
-    return [arrival_s - min(around_0_s) for arrival_s in around_0_s]
+    first_s = min(around_0_s)
+    return [arrival_s - first_s for arrival_s in around_0_s]
 
 
 def gamma(ranks: int, mean_s: float, shape: float = 2.0, *, seed: Seed = 0) -> list[float]:

