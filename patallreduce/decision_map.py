@@ -48,7 +48,7 @@ class Cell:
         ranks: P.
         message_bytes: Of the whole bucket.
         delay: As asked for.
-        winner: The cheapest algorithm; the ring where it is as cheap.
+        winner: The cheapest algorithm; the ring where that is no half percent cheaper.
         price_s: Its measure.
         ring_s: That of the ring, the algorithm for ranks that arrive together.
     """
@@ -66,7 +66,7 @@ class Cell:
         return self.ring_s / self.price_s - 1 if self.price_s > 0 else 0.0
 
 
-_TIE = 1e-9  # relative: a difference of rounding
+_TIE = 0.005  # of the price: no model is that good
 
 
 def sweep(

@@ -47,6 +47,7 @@ def decision_map(cells: Sequence[Cell], path: str | Path, *, title: str = "") ->
                 column = sizes_bytes.index(cell.message_bytes)
                 _draw_cell(panel, column, delays.index(str(cell.delay)), cell, colours)
         panel.set_title(f"{of} ranks", loc="left")
+        panel.set_xlabel("message")
         panel.set_xticks(range(len(sizes_bytes)), map(bytes_text, sizes_bytes), rotation=45)
         panel.set_yticks(range(len(delays)), delays)
         panel.set_xlim(-0.5, len(sizes_bytes) - 0.5)
@@ -57,7 +58,6 @@ def decision_map(cells: Sequence[Cell], path: str | Path, *, title: str = "") ->
         panel.set_visible(False)
     in_transfers = any(cell.delay.in_transfers for cell in cells)
     figure.supylabel(f"delay [{'transfers of the message' if in_transfers else 's'}]")
-    figure.supxlabel("bytes of the message")
     if title:
         figure.suptitle(title, x=0.01, ha="left")
     _add_legend(figure, colours)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ColourBy = Literal["segment", "verb"]
 
 _RANK = 2.5  # lanes and a gap
-_FEW = 60  # boxes to a lane; their borders are wider
+_FEW = 100  # boxes to a lane; of more the borders would hide the colours
 _UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))  # from so many seconds on
 
 
@@ -56,8 +56,8 @@ def gantt(
         path: File to write.
         segments: Of the schedule.
         title: Above the picture.
-        colour_by: "segment": from the first to the last, results half as high. "verb": partial sums in
-            one colour, results in another.
+        colour_by: "segment": from the first to the last, results half as high. "verb": partial
+            sums in one colour, results in another.
 
     Raises:
         ValueError: Arrivals and finishes are not of the same ranks, or there are none.
@@ -103,7 +103,7 @@ def _draw_messages(
             (lane, 0.92) if sums or segments is None else (lane + 0.42, 0.5),
             facecolors=[_colour(m, segments) for m in of_lane],
             edgecolor="white",
-            linewidth=0.4 if few else 0.15,
+            linewidth=0.4 if few else 0.0,
             rasterized=len(messages) > 5000,
         )
 
@@ -136,15 +136,16 @@ def _draw_rank(panel: Axes, rank: int, arrival: float, finish: float) -> None:
 
 def _label_lanes(panel: Axes, ranks: int) -> None:
     if ranks <= 16:
+        panel.set_ylabel("rank")
         panel.set_yticks(
             [r * _RANK + lane + 0.46 for r in range(ranks) for lane in (0, 1)],
             [text for r in range(ranks) for text in (f"{r} send", "receive")],
         )
         panel.tick_params(axis="y", length=0)
     else:
+        panel.set_ylabel("rank (upper lane: what it sends, lower: what it receives)")
         shown = range(0, ranks, -(-ranks // 32))
         panel.set_yticks([r * _RANK + 1 for r in shown], [str(r) for r in shown])
-    panel.set_ylabel("rank")
     panel.set_ylim(ranks * _RANK - 0.3, -0.35)
 
 
