@@ -10,8 +10,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from patallreduce._core import Schedule, ScheduleError
 from patallreduce.link import Link
-from patallreduce.schedules import Schedule, ScheduleError, algorithms, schedule
+from patallreduce.schedules import algorithms, schedule
 from patallreduce.selection import choose_segments
 from patallreduce.simulation import simulate
 from patallreduce.statistics import absorption_s, imbalance_s, run_time_s

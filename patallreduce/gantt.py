@@ -70,7 +70,11 @@ def gantt(
         )
     start_s = min(arrivals_s)
     end_s = max([*finish_s, *(m.end_s for m in messages)])
-    axis = next(_Axis(start_s, *unit) for least_s, *unit in _UNITS if end_s - start_s >= least_s)
+    axis = next(
+        _Axis(start_s, unit, per_second)
+        for least_s, unit, per_second in _UNITS
+        if end_s - start_s >= least_s
+    )
     figure = figures.figure(12, 1.7 + ranks * min(0.62, max(14.0 / ranks, 0.06)))
     panel = figure.subplots()
     _draw_messages(panel, messages, axis, None if colour_by == "verb" else segments)

@@ -23,6 +23,7 @@ imbalances in process arrival times", J. Supercomput. 72 (2016), sections 3 and 
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import statistics
@@ -203,9 +204,8 @@ def _samples(*samples: Sequence[float]) -> tuple[list[float], ...]:
 
 def _scipy_stats() -> Any:
     try:
-        from scipy import stats
+        return importlib.import_module("scipy.stats")  # it has no types to import
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"intervals and tests need SciPy: pip install 'patallreduce[statistics]' ({error})"
         ) from error
-    return stats
