@@ -59,7 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one_late:0.3:1, alternating:0.1, uniform:0.1, normal:0.05, gamma:0.05:2, "
         "bernoulli:0.3:0.1 or trace:FILE; times in seconds",
     )
-    arrivals.add_argument("--draws", type=int, default=21, help="of a random pattern (default 21)")
+    arrivals.add_argument(
+        "--draws",
+        type=int,
+        default=21,
+        help="of a random pattern (default 21); without --compare and --sweep the first one",
+    )
     arrivals.add_argument("--seed", type=int, default=0, help="of the draws")
     arrivals.add_argument(
         "--unforeseen", action="store_true", help="schedules are made for ranks that come together"
