@@ -17,6 +17,7 @@ from patallreduce.selection import choose_segments
 from patallreduce.simulation import simulate
 from patallreduce.statistics import absorption_s, imbalance_s, run_time_s
 
+_DYNAMIC = {"slt_dynamic"}  # ranks take their places as they arrive, whatever was foreseen
 _ELEMENT_BYTES = 4  # float32: a segment has at least one
 
 MEASURES = {
@@ -98,7 +99,7 @@ def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -
         algorithm,
         bucket.ranks,
         segments,
-        arrivals_s if bucket.foreseen else None,
+        arrivals_s if bucket.foreseen or algorithm in _DYNAMIC else None,
         segment_time_s=segment_time_s,
     )
 

@@ -50,9 +50,14 @@ def test_all_algorithms_the_cheapest_first(by):
 
 
 def test_foresight_is_what_a_chain_lives_on():
-    chain = price("slt", BUCKET, [LATE])
-    blind = price("slt", Bucket(8, 4 << 20, LINK, foreseen=False), [LATE])
+    unforeseen = Bucket(8, 4 << 20, LINK, foreseen=False)
+    chain, blind = price("slt", BUCKET, [LATE]), price("slt", unforeseen, [LATE])
     assert chain.late_elapsed_s < blind.late_elapsed_s
+
+
+def test_a_dynamic_chain_needs_none():
+    unforeseen = Bucket(8, 4 << 20, LINK, foreseen=False)
+    assert price("slt_dynamic", unforeseen, [LATE]) == price("slt_dynamic", BUCKET, [LATE])
 
 
 def test_the_segments_asked_for():
