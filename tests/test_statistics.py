@@ -3,6 +3,7 @@
 import itertools
 import random
 import statistics
+import sys
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_bad_samples_are_refused():
 
 
 def test_without_scipy_the_error_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'patallreduce\[statistics\]'"):
         permutation_p([1, 2], [1, 2])
 
