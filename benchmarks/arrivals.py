@@ -9,7 +9,9 @@ One iteration, for every algorithm in turn (A B A B) with the same random data a
     barrier, barrier, edge(0) | sleep half | edge(0.5) | sleep half | all-reduce | check, gather
 
 where half = (largest delay + computation + own delay) / 2. `one-late` delays rank 1 by the largest
-delay, `rand-late` every rank by a share of it drawn uniformly. As in the paper the computation
+delay, `rand-late` every rank by a share of it drawn uniformly: the paper's. Others on demand:
+`alternating` delays every second rank, `bernoulli` each with probability 1 / P; `normal` and
+`gamma` have a quarter of the largest delay for deviation and mean. As in the paper the computation
 grows with the largest delay: every rank has passed its edge before the first one arrives.
 Fig. 9 prints half + delay for the late rank, which is late twice; its Table 3 has it late once.
 
@@ -29,7 +31,7 @@ from pathlib import Path
 
 from .allreduce import SHARED_MEMORY, environment, parse_bytes, run_plan
 from .arrivals_report import draw, print_tables
-from .arrivals_worker import MODES
+from .arrivals_worker import MODES, PATTERNS
 from .lab.__main__ import end_on_sigterm
 from .lab.openmpi import openmpi_missing
 from .rivals import PATALLREDUCE, RIVALS
@@ -43,7 +45,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, nargs="+", default=[8], help="the paper: 4 to 48")
     parser.add_argument("--network", default="200mbit", help="a rate, e.g. 200mbit, or shm")
     parser.add_argument("--bytes", type=parse_bytes, nargs="+", default=[4 << 20])
-    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES)
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=[*MODES, *PATTERNS])
     parser.add_argument(
         "--delays",
         type=float,

@@ -13,7 +13,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -21,13 +21,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from patallreduce import patterns
+
 from .allreduce_worker import Bench, check, point_to_point, start_rank
 from .lab.ending import end_rank
 from .lab.point_to_point import PointToPoint
 from .measures import Sample, medians
 from .rivals import Patallreduce, Rival, make_rivals
 
-MODES = ("one-late", "rand-late")
+MODES = ("one-late", "rand-late")  # the paper's
+# Of CLV16 (patallreduce/patterns.py): ranks, largest delay and seed to delays. Cut at the largest
+# delay, which the emulated computation reckons with.
+PATTERNS: dict[str, Callable[[int, float, str], list[float]]] = {
+    "alternating": lambda ranks, most_s, _: patterns.alternating(ranks, 0.0, most_s),
+    "normal": lambda ranks, most_s, seed: patterns.normal(ranks, most_s / 4, seed=seed),
+    "gamma": lambda ranks, most_s, seed: patterns.gamma(ranks, most_s / 4, seed=seed),
+    "bernoulli": lambda ranks, most_s, seed: patterns.bernoulli(
+        ranks, most_s, 1 / ranks, seed=seed
+    ),
+}
 LATE_RANK = 1  # the paper's
 MOST_VALUE = 1 << 20  # whole numbers: float32 adds those of 16 ranks exactly
 WARM_UP_SEED = 7_919  # other delays than the timed ones
@@ -55,6 +67,9 @@ def draw_delays_s(
     if mode == "one-late":
         late_s = [max_delay_s if rank == LATE_RANK else 0.0 for rank in range(ranks)]
         return [late_s] * iterations
+    if mode in PATTERNS:
+        draws = (PATTERNS[mode](ranks, max_delay_s, f"{seed} {i}") for i in range(iterations))
+        return [[min(delay_s, max_delay_s) for delay_s in draw] for draw in draws]
     drawn = random.Random(f"{seed} {mode} {max_delay_s} {ranks}")
     return [[drawn.uniform(0, max_delay_s) for _ in range(ranks)] for _ in range(iterations)]
 

@@ -1,6 +1,6 @@
 """Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
 
-from patallreduce import distributions, hooks
+from patallreduce import distributions, hooks, patterns, statistics
 from patallreduce._core import (
     MismatchError,
     PeerLostError,
@@ -40,10 +40,12 @@ __all__ = [
     "fingerprint",
     "hooks",
     "load_iterations",
+    "patterns",
     "register",
     "save_iterations",
     "schedule",
     "simulate",
+    "statistics",
     "straggler_report",
     "verify",
     "write_trace",

@@ -371,6 +371,16 @@ def simulate(
     transfers_s: Sequence[tuple[float, float]],
     port_share: float,
 ) -> tuple[list[float], float, float]: ...
+def simulate_ports(
+    schedule: Schedule,
+    message_bytes: int,
+    arrivals_s: Sequence[float],
+    latency_s: float,
+    bytes_per_s: float,
+    reduce_bytes_per_s: float,
+    transfers_s: Sequence[tuple[float, float]],
+    port_share: float,
+) -> list[tuple[int, float, float]]: ...
 def transfer_s(
     message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
 ) -> float: ...

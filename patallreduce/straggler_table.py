@@ -1,4 +1,4 @@
-"""The straggler report as text: a table drawn by rich where it is installed, plain lines elsewhere.
+"""The straggler report as text.
 
 What counts comes first: who is late, in one sentence per straggler, then every rank's figures.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from io import StringIO
 from typing import TYPE_CHECKING
+
+from patallreduce.text_table import text_table
 
 if TYPE_CHECKING:
     from patallreduce.stragglers import RankReport, Report
@@ -36,10 +37,7 @@ others held: mean elapsed time of the others where it was last"""
 def render(report: Report) -> str:
     """Return the report as text for a terminal, without colours and without a final line end."""
     rows = [_row(rank) for rank in report.ranks]
-    try:
-        table = _rich_table(rows)
-    except ImportError:
-        table = _plain_table(rows)
+    table = text_table(_HEADINGS, rows)
     return "\n".join([*_summary(report), "", table, "", _EXPLANATION])
 
 
@@ -74,34 +72,6 @@ def _row(rank: RankReport) -> list[str]:
         _ms(rank.prediction_error_s),
         _ms(rank.cost_s),
     ]
-
-
-def _rich_table(rows: list[list[str]]) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console = Console(file=StringIO(), width=200, color_system=None)
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())
-
-
-def _plain_table(rows: list[list[str]]) -> str:
-    upper, lower = zip(*(heading.partition("\n")[::2] for heading in _HEADINGS), strict=True)
-    lines = [list(upper), list(lower), *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = [
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    ]
-    rule = "-" * len(texts[0])
-    return "\n".join([*texts[:2], rule, *texts[2:]])
 
 
 def _ms(time_s: float) -> str:

@@ -1,6 +1,8 @@
 // Prices of schedules; the link comes as its fields, from patallreduce/link.py.
 #include <pybind11/stl.h>
 
+#include <tuple>
+
 #include "bindings/bindings.h"
 #include "errors.h"
 #include "selection/candidates.h"
@@ -27,6 +29,18 @@ py::tuple simulate_on_link(const Schedule& schedule, std::uint64_t message_bytes
   }
   return py::make_tuple(outcome.finish_s, outcome.average_elapsed_s(arrivals_s),
                         outcome.after_last_arrival_s(arrivals_s));
+}
+
+// (send, begin_s, end_s) of every message; send: the step, all ranks' numbered one after the other.
+std::vector<std::tuple<std::int32_t, double, double>> simulate_ports(
+    const Schedule& schedule, std::uint64_t message_bytes, const std::vector<double>& arrivals_s,
+    double latency_s, double bytes_per_s, double reduce_bytes_per_s, Transfers transfers_s,
+    double port_share) {
+  const Link link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s), port_share};
+  const Outcome outcome = Simulation(schedule).run(message_bytes, link, arrivals_s, true);
+  std::vector<std::tuple<std::int32_t, double, double>> uses;
+  for (const PortUse& use : outcome.uses) uses.emplace_back(use.send, use.begin_s, use.end_s);
+  return uses;
 }
 
 double transfer_s(double message_bytes, double bytes_per_s, Transfers transfers_s) {
@@ -108,6 +122,10 @@ void bind_simulation(py::module_& m) {
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");
+  m.def("simulate_ports", &simulate_ports, "schedule"_a, "message_bytes"_a, "arrivals_s"_a,
+        "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
+        "(send, begin_s, end_s) of every message, as simulate() saw it; `send` numbers the steps "
+        "of all ranks one after the other. Raises what simulate() does.");
   bind_selector(m);
   m.def("estimate", &estimate, "algorithm"_a, "arrivals_s"_a, "segments"_a, "message_bytes"_a,
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,

@@ -48,11 +48,12 @@ struct Port {
 class SimulatedRun {
  public:
   SimulatedRun(const Simulation& simulation, std::uint64_t message_bytes, const Link& link,
-               const std::vector<double>& arrivals_s)
+               const std::vector<double>& arrivals_s, bool with_uses)
       : simulation_(simulation),
         link_(link),
         arrivals_s_(arrivals_s),
         message_bytes_(message_bytes),
+        with_uses_(with_uses),
         ports_(simulation.ranks_),
         left_(simulation.needed_),
         finish_s_(simulation.ranks_) {
@@ -81,7 +82,7 @@ class SimulatedRun {
       now_s_ = event.at_s;
       happen(event);
     }
-    return {std::move(finish_s_)};
+    return {std::move(finish_s_), std::move(uses_)};
   }
 
  private:
@@ -153,8 +154,9 @@ class SimulatedRun {
       return;
     }
     double& receives_until_s = ports_[task.peer].receives_until_s;
-    const double until_s =
-        std::max(now_s_, receives_until_s) + link_.port_share * link_.latency_s + transfer_s(task);
+    const double begin_s = std::max(now_s_, receives_until_s);
+    const double until_s = begin_s + link_.port_share * link_.latency_s + transfer_s(task);
+    if (with_uses_) uses_.push_back({n, begin_s, until_s});
     receives_until_s = until_s;
     push(until_s, What::sent, n);
     push(until_s + (1 - link_.port_share) * link_.latency_s, What::landed, task.partner);
@@ -208,6 +210,7 @@ class SimulatedRun {
   const Link& link_;
   const std::vector<double>& arrivals_s_;
   const std::uint64_t message_bytes_;
+  const bool with_uses_;
   double segment_bytes_ = 0;
   double segment_transfer_s_ = 0;
   bool equal_segments_ = false;
@@ -219,10 +222,11 @@ class SimulatedRun {
   std::vector<char> landed_;
   std::vector<std::int32_t> left_;
   std::vector<double> finish_s_;
+  std::vector<PortUse> uses_;
 };
 
 Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
-                        const std::vector<double>& arrivals_s) {
+                        const std::vector<double>& arrivals_s, bool with_uses) {
   check(link);
   PATR_CHECK(arrivals_s.empty() || arrivals_s.size() == std::size_t(ranks_), ScheduleError,
              "expected one arrival per rank (", ranks_, "), got ", arrivals_s.size(), " arrivals");
@@ -230,7 +234,7 @@ Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
     PATR_CHECK(std::isfinite(arrivals_s[rank]), ScheduleError, "expected a finite arrival, got ",
                arrivals_s[rank], " s for rank ", rank);
   }
-  return SimulatedRun(*this, message_bytes, link, arrivals_s).run();
+  return SimulatedRun(*this, message_bytes, link, arrivals_s, with_uses).run();
 }
 
 }  // namespace patallreduce

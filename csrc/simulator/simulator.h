@@ -22,8 +22,15 @@
 
 namespace patallreduce {
 
+// When a message occupied its two ports. `send`: the step, numbered as in schedule/messages.h.
+struct PortUse {
+  std::int32_t send;
+  double begin_s, end_s;
+};
+
 struct Outcome {
   std::vector<double> finish_s;  // per rank, on the clock of arrivals_s
+  std::vector<PortUse> uses;     // in the order of asking for the port, if they were wanted
 
   double average_elapsed_s(
       const std::vector<double>& arrivals_s) const;  // mean of finish - arrival
@@ -38,7 +45,8 @@ class Simulation {
   explicit Simulation(const Schedule& schedule);
 
   // arrivals_s: one per rank, finite; empty: all 0. Throws ScheduleError otherwise.
-  Outcome run(std::uint64_t message_bytes, const Link& link, const std::vector<double>& arrivals_s);
+  Outcome run(std::uint64_t message_bytes, const Link& link, const std::vector<double>& arrivals_s,
+              bool with_uses = false);
 
  private:
   friend class SimulatedRun;

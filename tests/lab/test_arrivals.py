@@ -11,6 +11,7 @@ import torch
 from benchmarks.arrivals import parse_arguments
 from benchmarks.arrivals_report import compared, draw, figure_s, print_tables
 from benchmarks.arrivals_worker import (
+    PATTERNS,
     Case,
     cases,
     draw_delays_s,
@@ -54,6 +55,17 @@ def test_delays_depend_on_the_seed_alone():
     assert draw_delays_s("rand-late", 0.3, 8, 5, seed=1) == first
     assert draw_delays_s("rand-late", 0.3, 8, 9, seed=1)[:5] == first  # for fewer iterations too
     assert draw_delays_s("rand-late", 0.3, 8, 5, seed=2) != first
+
+
+@pytest.mark.parametrize("mode", PATTERNS)
+def test_other_patterns_keep_to_the_largest_delay(mode):
+    delays_s = draw_delays_s(mode, 0.3, 8, 100, seed=1)
+    assert delays_s == draw_delays_s(mode, 0.3, 8, 100, seed=1)
+    assert max(map(max, delays_s)) <= 0.3
+    assert min(map(min, delays_s)) >= 0
+    assert max(map(max, delays_s)) > 0.25
+    different = len({tuple(row) for row in delays_s})
+    assert different == 1 if mode == "alternating" else different > 20
 
 
 def test_every_rank_passes_its_edge_before_anyone_arrives():
