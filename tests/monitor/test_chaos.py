@@ -22,7 +22,7 @@ CALM = Weather(60, wrong=0.0, delay_s=0.0, skew_s=0.0)
 def assert_chaotic(seen, planned=0.3):
     """It says nothing if hardly anything was planned, or always the same."""
     assert seen["planned"] > planned
-    assert seen["schedules"] > 5
+    assert seen["schedules"] > 2
     assert "slt" in seen["algorithms"]
 
 
