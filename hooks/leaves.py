@@ -20,7 +20,8 @@ What the caller must keep equal for equal bits, whatever the number of ranks:
   they register, and a resumed run with its checkpoint; a difference is a warning, for it need not
   change a bit.
 
-Parameters that a leaf does not use count as zeros (`find_unused_parameters=True`, as ever).
+All leaves have to use the same parameters: where a rank's last leaf leaves one out that an earlier
+leaf of it used, DDP raises in the backward pass.
 """
 
 import warnings
@@ -47,9 +48,10 @@ class Leaves:
     """This rank's leaves of every iteration: iterate over it once per global batch.
 
     Each leaf is one forward and one backward pass of the DDP model, after any number of them inside
-    `ddp_model.no_sync()`, which add up as ever. Holds at most log2(L) + 1 copies of the gradients;
-    the exchange (`patallreduce.leaf_exchange`) needs memory for this rank's subtrees once more each
-    way.
+    `ddp_model.no_sync()`, which add up as ever. Holds at most 2 log2(n) + 1 sums of gradients, n
+    being this rank's leaves, and log2(n) + 1 if n is a power of two that divides L; the exchange
+    (`patallreduce.leaf_exchange`) needs memory for its subtrees once more each way. All of it is
+    given back with the last leaf.
 
     Args:
         ddp_model: The model, on CPU.
@@ -119,6 +121,7 @@ class Leaves:
             raise
         finally:
             self._leaf = None
+            self._tree = LeafTree(_add)
             self._ddp.require_backward_grad_sync = True
 
     def generator(self, leaf: int) -> torch.Generator:

@@ -133,6 +133,7 @@ class _Bucket:
         try:
             self._check()
             slices = self._sum()
+            del self._pieces
             spread = self._submit(slices, "pairwise_all_gather", self._communicator.ranks)
         except Exception as error:
             self._done.set_result(error)

@@ -25,7 +25,7 @@ class Node(NamedTuple, Generic[Value]):
 
 
 class LeafTree(Generic[Value]):
-    """Sums a consecutive run of leaves up the tree; holds at most log2(leaves) + 1 values.
+    """Sums a consecutive run of leaves up the tree; holds at most 2 log2(run) + 1 values.
 
     Args:
         add: (left, right) -> their sum; may reuse either.

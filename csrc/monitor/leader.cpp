@@ -52,31 +52,30 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   }
   enter(rank, stage.iteration);
   std::visit([&](const auto& r) { records.take(from, r); }, report);
-  const bool asked = std::visit(Overloaded{
-                                    [&](const Started& r) {
-                                      if (!is_time(r.at_s)) return false;
-                                      rank.predictor.start(r.at_s);
-                                      rank.start_s = r.at_s;
-                                      rank.started = true;
-                                      return false;
-                                    },
-                                    [&](const EdgeReached& r) {
-                                      rank.predictor.edge(r.fraction, r.at_s);
-                                      if (r.fraction > rank.newest_edge && r.fraction < 1)
-                                        rank.newest_edge = r.fraction;
-                                      return false;
-                                    },
-                                    [&](const Asked& r) {
-                                      rank.predictor.arrive(0, r.at_s);
-                                      return true;
-                                    },
-                                    [&](const Arrived& r) {
-                                      rank.finish(r);
-                                      if (from == 0) stream.sizes = r.sizes;
-                                      return false;
-                                    },
-                                },
-                                report);
+  const Overloaded asks{
+      [&](const Started& r) {
+        if (!is_time(r.at_s)) return false;
+        rank.predictor.start(r.at_s);
+        rank.start_s = r.at_s;
+        rank.started = true;
+        return false;
+      },
+      [&](const EdgeReached& r) {
+        rank.predictor.edge(r.fraction, r.at_s);
+        if (r.fraction > rank.newest_edge && r.fraction < 1) rank.newest_edge = r.fraction;
+        return false;
+      },
+      [&](const Asked& r) {
+        rank.predictor.arrive(0, r.at_s);
+        return true;
+      },
+      [&](const Arrived& r) {
+        rank.finish(r);
+        if (from == 0) stream.sizes = r.sizes;
+        return false;
+      },
+  };
+  const bool asked = std::visit(asks, report);
   if (stage.iteration <= stream.planned && !stream.asking.count(stage.iteration))
     return std::nullopt;
   const bool decides = asked ? waited_enough(stream, stage.iteration, now_s) : false;

@@ -1,6 +1,7 @@
 """The leader as a state machine: when it decides, for what, and what never disturbs it."""
 
 import math
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -65,6 +66,17 @@ def test_a_late_rank_is_learned_and_a_moved_one_learned_again():
     in_doubt = [plan.buckets[0][2] == "slt_dynamic" for plan in plans]
     assert all(d or last_in_chain(p) == 0 for d, p in zip(in_doubt[2:], plans[2:], strict=True))
     assert last_in_chain(plans[-1]) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_rank_that_was_long_by_chance_is_not_freed_first(seed):
+    """Lateness at random says nothing of the next computation: together they run a ring."""
+    drawn = random.Random(seed)
+    job = Job(RANKS)
+    for _ in range(15):
+        job.iterate([drawn.uniform(0.1, 0.2) for _ in range(RANKS)])
+    _, _, plan = only(job.iterate([0.15] * RANKS))
+    assert plan.buckets[0][2] == "ring"
 
 
 def test_progress_shows_a_late_rank_in_the_same_iteration():
