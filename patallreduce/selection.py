@@ -38,7 +38,11 @@ def choose_segments(
     * A ring (ring, prr): a part of M / P is cut while a segment's transfer is longer than 50
       latencies, at most 8 times: two segments hide the latency of a round, and each one more costs
       about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
-    * Whole messages (recursive_doubling): 1, while the message fits the cache.
+    * Whole messages (recursive_doubling, binomial_all_reduce): 1, while the message fits the
+      cache. A binomial tree gains nothing from segments (TUNE07, section 4.3.4).
+    * Two trees (two_tree): sqrt(2 * log2(P) * M * beta / latency), as for a pipeline of 4 log2 P
+      stages that takes two messages a segment; an even number.
+    * Slices of slices (radix_k): its parts, cut for the cache only.
     * Halves of halves (rabenseifner): the parts of its largest block, the largest power of two
       that is <= P, cut for the cache only: messages in pieces let a balanced call overlap sums
       with transfers, but get into each other's way once a rank is late (simulated, P = 8, 4 MiB,
@@ -61,10 +65,18 @@ def choose_segments(
         wanted = max(wanted, message_bytes / _CACHE_BYTES)
         most = max(message_bytes // _LEAST_BYTES, 1)
         return max(1, min(round(wanted), most, elements))
-    if algorithm == "recursive_doubling":
+    if algorithm == "two_tree":
+        wanted = math.sqrt(2 * math.log2(ranks) * transfer_s / link.latency_s)
+        wanted = max(wanted, message_bytes / _CACHE_BYTES)
+        most = max(message_bytes // _LEAST_BYTES, 1)
+        return max(1, min(2 * round(min(wanted, most) / 2), elements))
+    if algorithm in {"recursive_doubling", "binomial_all_reduce"}:
         return max(1, min(math.ceil(message_bytes / _CACHE_BYTES), elements))
-    halving = algorithm == "rabenseifner"
-    parts = 2 ** (ranks.bit_length() - 1) if halving else ranks
+    halving = algorithm in {"rabenseifner", "radix_k"}
+    parts = 2 ** (ranks.bit_length() - 1) if algorithm == "rabenseifner" else ranks
+    if algorithm == "radix_k":
+        while (3**20 * 2**40) % parts:  # as in csrc/algorithms/radix.h
+            parts -= 1
     part_bytes = message_bytes / parts
     cuts = 1.0 if halving else min(transfer_s / parts / link.latency_s / 50, 8.0)
     if algorithm == "reproducible":
