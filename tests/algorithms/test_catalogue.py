@@ -12,6 +12,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import _core
+from patallreduce.selection import choose_segments
 
 COLLECTIVES = ["all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "barrier"]
 REGISTERED = [
@@ -363,3 +364,19 @@ def test_barriers_send_as_few_messages_as_published(ranks):
     for name, count in expected.items():
         schedule = pat.schedule(name, ranks, 1, collective="barrier")
         assert sum(step.verb == "send" for step in steps_of(schedule)) == count, name
+
+
+def test_segments_are_chosen_for_trees_and_slices():
+    link = pat.Link(20e-6, 1e9)
+
+    def chosen(algorithm, ranks, message_bytes):
+        return choose_segments(algorithm, ranks, message_bytes, message_bytes // 4, link)
+
+    assert [chosen("binomial_all_reduce", 8, n) for n in (4, 1024, 512 * 1024, 8 << 20)] == [
+        *[1, 1, 1, 16]
+    ]
+    assert [chosen("two_tree", 8, n) for n in (4, 1024, 1 << 20, 8 << 20)] == [1, 1, 18, 50]
+    # Slices: 1 to 17 ranks, of 4 KiB, too small to be cut.
+    assert [chosen("radix_k", ranks, ranks * 4096) for ranks in (2, 5, 7, 11, 12, 17)] == [
+        *[2, 4, 6, 9, 12, 16]
+    ]

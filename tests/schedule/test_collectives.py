@@ -92,7 +92,8 @@ def test_a_reduce_scatter_asks_each_rank_for_its_block_alone():
 
 def test_a_barrier_may_hear_of_a_rank_twice_but_must_of_all():
     def round_trip(times):
-        return [[Step("send", 1 - r, 0, 1), Step("recv_reduce", 1 - r, 0, 1)] * times for r in (0, 1)]
+        one = [[Step("send", 1 - r, 0, 1), Step("recv_reduce", 1 - r, 0, 1)] for r in (0, 1)]
+        return [own * times for own in one]
 
     pat.verify(Schedule.from_steps(round_trip(1), 1, collective="barrier"))
     pat.verify(Schedule.from_steps(round_trip(40), 1, collective="barrier"))
