@@ -176,6 +176,7 @@ class Call:
         segments: int,
         arrivals_s: Sequence[float],
         segment_time_s: float,
+        root: int = -1,
     ) -> None: ...
     def planned(self, stream: int, iteration: int) -> Call: ...
 

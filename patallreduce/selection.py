@@ -47,6 +47,8 @@ def choose_segments(
       largest left subtree, whose ranks are a power of two, shares evenly, at most 8 times
       (simulated, 4 MiB, 200 Mbit/s, 1, 2, 4, 8 cuts: P = 5 1.37, 1.37, 1.19, 1.22 times a ring;
       P = 6 1.50, 1.15, 1.22, 1.19; P = 12 1.27, 1.09, 1.09, 1.09).
+    * Rounds (clairvoyant): sqrt((log2 P - 1) * M * (beta + gamma) / latency), where the first
+      segment's log2 P rounds are worth as much as the others' latencies. Source: CLV16, section 5.2.
     * All: small enough for the cache, not smaller than is worth a message.
 
     Always a multiple of the number of parts where the algorithm works on parts, at least 1, and at
@@ -58,6 +60,12 @@ def choose_segments(
     if algorithm in {"slt", "slt_dynamic"}:
         hops = max(ranks - 2, 1)
         wanted = 2 * math.sqrt(hops * transfer_s / link.latency_s)
+        wanted = max(wanted, message_bytes / _CACHE_BYTES)
+        most = max(message_bytes // _LEAST_BYTES, 1)
+        return max(1, min(round(wanted), most, elements))
+    if algorithm == "clairvoyant":
+        moving_s = transfer_s + message_bytes / link.reduce_bytes_per_s
+        wanted = math.sqrt(max(math.log2(ranks) - 1, 0) * moving_s / link.latency_s)
         wanted = max(wanted, message_bytes / _CACHE_BYTES)
         most = max(message_bytes // _LEAST_BYTES, 1)
         return max(1, min(round(wanted), most, elements))
