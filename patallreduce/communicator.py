@@ -381,7 +381,8 @@ class Communicator:
         Raises:
             TypeError, ValueError: this tensor or argument cannot be used.
             ScheduleError: unknown algorithm, bad root, segments or arrivals.
-            MismatchError: ranks called with different arguments, the root included; both are named.
+            MismatchError: ranks called with different arguments or roots; both are named. A rank
+                that was done before hears of it in its next call.
             PeerLostError: a rank died or left; it is named.
             TransportTimeout: the deadline passed; the rank that held it up is named.
         """

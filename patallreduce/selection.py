@@ -48,7 +48,7 @@ def choose_segments(
       (simulated, 4 MiB, 200 Mbit/s, 1, 2, 4, 8 cuts: P = 5 1.37, 1.37, 1.19, 1.22 times a ring;
       P = 6 1.50, 1.15, 1.22, 1.19; P = 12 1.27, 1.09, 1.09, 1.09).
     * Rounds (clairvoyant): sqrt((log2 P - 1) * M * (beta + gamma) / latency), where the first
-      segment's log2 P rounds are worth as much as the others' latencies. Source: CLV16, section 5.2.
+      segment's log2 P rounds cost as much as the others' latencies. Source: CLV16, section 5.2.
     * All: small enough for the cache, not smaller than is worth a message.
 
     Always a multiple of the number of parts where the algorithm works on parts, at least 1, and at

@@ -1,4 +1,4 @@
-// One rank's steps of each algorithm; the files of the same names explain them.
+// One rank's steps of each algorithm, or all ranks'; the files of the same names explain them.
 // `problem` has been checked and `rank` is in range.
 #pragma once
 
@@ -15,5 +15,6 @@ Steps rabenseifner(const Problem& problem, int rank);
 Steps reproducible(const Problem& problem, int rank);
 Steps pairwise_all_gather(const Problem& problem, int rank);
 Steps pairwise_all_to_all(const Problem& problem, int rank);
+std::vector<Steps> clairvoyant(const Problem& problem);
 
 }  // namespace patallreduce
