@@ -34,8 +34,10 @@ def schedule(
             all-gather is the segments [r * segments // P, (r + 1) * segments // P).
         root: Rank that keeps the result of a reduce or gives the data of a broadcast, or that a
             barrier meets at; others ignore it.
-        segment_time_s: `prr` only: tau, the seconds to transfer and reduce 1/P of the bucket,
+        segment_time_s: `prr`: tau, the seconds to transfer and reduce 1/P of the bucket,
             whatever the number of segments. With 0 every pre-step fits that any earliness allows.
+            `clairvoyant`: the seconds of a round, to transfer and reduce one segment. With 0
+            everything that can be done is done before the next arrival.
 
     Returns:
         The steps of every rank. :func:`verify` proves them.

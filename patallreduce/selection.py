@@ -11,6 +11,19 @@ from patallreduce.link import Link
 _CACHE_BYTES = 512 * 1024
 # Below this, cutting costs more than it hides on any network.
 _LEAST_BYTES = 8 * 1024
+# Hockney's best number of segments is sqrt(stages * M * beta / latency); TUNE07, Table 5.1. A level
+# of a binary tree counts once: it takes two messages, but so does every segment.
+_PIPELINES = {
+    "chain_reduce": lambda ranks: ranks - 2,
+    "chain_broadcast": lambda ranks: ranks - 2,
+    "k_chain_reduce": lambda ranks: math.ceil((ranks - 1) / 4) / min(4, ranks - 1),
+    "binary_reduce": lambda ranks: math.log2(ranks) - 1,
+    "in_order_binary_reduce": lambda ranks: math.log2(ranks) - 1,
+    "binary_broadcast": lambda ranks: math.log2(ranks) - 1,
+    "split_binary_broadcast": lambda ranks: math.log2(ranks) - 1,
+}
+_WHOLE = {"recursive_doubling", "binomial_all_reduce", "flat_reduce", "binomial_reduce"}
+_WHOLE |= {"local_redirect_reduce", "flat_broadcast", "binomial_broadcast"}
 
 
 def new_selector(ranks: int, link: Link) -> _core.Selector:
@@ -38,7 +51,8 @@ def choose_segments(
     * A ring (ring, prr): a part of M / P is cut while a segment's transfer is longer than 50
       latencies, at most 8 times: two segments hide the latency of a round, and each one more costs
       about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
-    * Whole messages (recursive_doubling, binomial_all_reduce): 1, while the message fits the
+    * Pipelines (chains, binary trees): Hockney's optimum.
+    * Whole messages (recursive_doubling, binomial and flat trees): 1, while the message fits the
       cache. A binomial tree gains nothing from segments (TUNE07, section 4.3.4).
     * Two trees (two_tree): sqrt(2 * log2(P) * M * beta / latency), as for a pipeline of 4 log2 P
       stages that takes two messages a segment; an even number.
@@ -51,6 +65,8 @@ def choose_segments(
       largest left subtree, whose ranks are a power of two, shares evenly, at most 8 times
       (simulated, 4 MiB, 200 Mbit/s, 1, 2, 4, 8 cuts: P = 5 1.37, 1.37, 1.19, 1.22 times a ring;
       P = 6 1.50, 1.15, 1.22, 1.19; P = 12 1.27, 1.09, 1.09, 1.09).
+    * Rounds (clairvoyant): sqrt((log2 P - 1) * M * (beta + gamma) / latency), where the first
+      segment's log2 P rounds cost as much as the others' latencies. Source: CLV16, section 5.2.
     * All: small enough for the cache, not smaller than is worth a message.
 
     Always a multiple of the number of parts where the algorithm works on parts, at least 1, and at
@@ -70,11 +86,22 @@ def choose_segments(
         wanted = max(wanted, message_bytes / _CACHE_BYTES)
         most = max(message_bytes // _LEAST_BYTES, 1)
         return max(1, min(2 * round(min(wanted, most) / 2), elements))
-    if algorithm in {"recursive_doubling", "binomial_all_reduce"}:
+    if algorithm == "clairvoyant":
+        moving_s = transfer_s + message_bytes / link.reduce_bytes_per_s
+        wanted = math.sqrt(max(math.log2(ranks) - 1, 0) * moving_s / link.latency_s)
+        wanted = max(wanted, message_bytes / _CACHE_BYTES)
+        most = max(message_bytes // _LEAST_BYTES, 1)
+        return max(1, min(round(wanted), most, elements))
+    if algorithm in _PIPELINES:
+        wanted = math.sqrt(max(_PIPELINES[algorithm](ranks), 1) * transfer_s / link.latency_s)
+        wanted = max(wanted, message_bytes / _CACHE_BYTES)
+        most = max(message_bytes // _LEAST_BYTES, 1)
+        return max(1, min(round(min(wanted, most)), elements))
+    if algorithm in _WHOLE:
         return max(1, min(math.ceil(message_bytes / _CACHE_BYTES), elements))
-    halving = algorithm in {"rabenseifner", "radix_k"}
-    parts = 2 ** (ranks.bit_length() - 1) if algorithm == "rabenseifner" else ranks
-    if algorithm == "radix_k":
+    halving = algorithm.startswith(("rabenseifner", "radix_k"))
+    parts = 2 ** (ranks.bit_length() - 1) if algorithm.startswith("rabenseifner") else ranks
+    if algorithm.startswith("radix_k"):
         while (3**20 * 2**40) % parts:  # as in csrc/algorithms/radix.h
             parts -= 1
     part_bytes = message_bytes / parts

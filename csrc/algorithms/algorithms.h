@@ -1,4 +1,4 @@
-// One rank's steps of each algorithm; the files of the same names explain them.
+// One rank's steps of each algorithm, or all ranks'; the files of the same names explain them.
 // `problem` has been checked and `rank` is in range.
 #pragma once
 
@@ -49,5 +49,6 @@ Steps recursive_doubling_barrier(const Problem& problem, int rank);
 Steps dissemination_barrier(const Problem& problem, int rank);
 
 Steps pairwise_all_to_all(const Problem& problem, int rank);
+std::vector<Steps> clairvoyant(const Problem& problem);
 
 }  // namespace patallreduce

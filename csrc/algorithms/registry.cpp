@@ -1,6 +1,8 @@
 // Adding an algorithm: its file, a declaration in algorithms.h, one entry here.
 #include "algorithms/registry.h"
 
+#include <utility>
+
 #include "algorithms/algorithms.h"
 #include "errors.h"
 
@@ -89,6 +91,10 @@ const std::vector<Algorithm>& algorithms() {
       {"pairwise_all_to_all", "all_to_all",
        "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
        pairwise_all_to_all},
+      {"clairvoyant", "reduce",
+       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013; on segment trees: Proficz, "
+       "Ocetkiewicz, J. Supercomput. (2020)",
+       true, nullptr, false, false, clairvoyant},
   };
   return all;
 }
@@ -112,6 +118,7 @@ Steps generate_steps(const std::string& algorithm, const Problem& problem, int r
   check(problem);
   PATR_CHECK(rank >= 0 && rank < problem.ranks, ScheduleError, "expected a rank in 0..",
              problem.ranks - 1, ", got rank = ", rank);
+  if (found.generate_all) return std::move(found.generate_all(problem)[rank]);
   return found.generate(problem, rank);
 }
 
@@ -119,6 +126,10 @@ Schedule generate(const std::string& algorithm, const Problem& problem) {
   const Algorithm& found = find_algorithm(algorithm);
   check(problem);
   Schedule schedule{found.name, found.collective, problem, {}, found.tree};
+  if (found.generate_all) {
+    schedule.steps = found.generate_all(problem);
+    return schedule;
+  }
   schedule.steps.reserve(problem.ranks);
   for (int rank = 0; rank < problem.ranks; ++rank) {
     schedule.steps.push_back(found.generate(problem, rank));
