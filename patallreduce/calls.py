@@ -14,6 +14,8 @@ from patallreduce.schedules import algorithms
 from patallreduce.selection import choose_segments
 
 OPS = dict(_core.Op.__members__)
+_ROOTED = {"reduce", "broadcast"}
+_OF_BLOCKS = {"all_gather", "reduce_scatter"}
 
 
 class Request(NamedTuple):
@@ -29,7 +31,7 @@ class Request(NamedTuple):
     segment_time_s: float | None
     label: int
     collective: str = "all_reduce"
-    root: int = -1  # of a reduce
+    root: int = -1  # of a reduce or broadcast
 
 
 REPRODUCIBLE = "reproducible"
@@ -82,7 +84,7 @@ def settle(
     """
     if request.op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {request.op!r}")
-    if request.collective != "all_reduce" and not 0 <= request.root < ranks:
+    if request.collective in _ROOTED and not 0 <= request.root < ranks:
         raise _core.ScheduleError(
             f"root: expected 0 to {ranks - 1}, got {request.root} on rank {rank}"
         )
@@ -110,6 +112,8 @@ def settle(
         segments = min(forced, max(elements, 1)) or choose_segments(
             algorithm, ranks, message_bytes, elements, link()
         )
+        if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
+            segments = max(segments // ranks, 1) * ranks
     elif not 1 <= segments <= max(elements, 1):
         raise _core.ScheduleError(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "

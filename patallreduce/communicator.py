@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
 from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
+from patallreduce.collectives import Collectives
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
@@ -38,7 +39,7 @@ _CALLS_KEPT = 1024
 _WORTH_PLANNING_S = 2e-3
 
 
-class Communicator:
+class Communicator(Collectives):
     """All-reduce among the ranks of a process group, over connections of its own.
 
     Making one is itself collective: every rank of the group makes it, in the same order. A rank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from patallreduce import _core
 from patallreduce.link import Link
@@ -11,19 +12,25 @@ from patallreduce.link import Link
 _CACHE_BYTES = 512 * 1024
 # Below this, cutting costs more than it hides on any network.
 _LEAST_BYTES = 8 * 1024
-# Hockney's best number of segments is sqrt(stages * M * beta / latency); TUNE07, Table 5.1. A level
-# of a binary tree counts once: it takes two messages, but so does every segment.
-_PIPELINES = {
-    "chain_reduce": lambda ranks: ranks - 2,
-    "chain_broadcast": lambda ranks: ranks - 2,
+# Pipelines: Hockney's best number of segments is sqrt(stages * M * beta / latency); TUNE07, Table
+# 5.1. A level of a binary tree counts once: it takes two messages, but so does every segment.
+_STAGES: dict[str, Callable[[int], float]] = {
+    "slt": lambda ranks: 4 * max(ranks - 2, 1),
+    "slt_dynamic": lambda ranks: 4 * max(ranks - 2, 1),
+    "two_tree": lambda ranks: 2 * math.log2(ranks),
+    "clairvoyant": lambda ranks: math.log2(ranks) - 1,
+    "chain_reduce": lambda ranks: max(ranks - 2, 1),
+    "chain_broadcast": lambda ranks: max(ranks - 2, 1),
     "k_chain_reduce": lambda ranks: math.ceil((ranks - 1) / 4) / min(4, ranks - 1),
-    "binary_reduce": lambda ranks: math.log2(ranks) - 1,
-    "in_order_binary_reduce": lambda ranks: math.log2(ranks) - 1,
-    "binary_broadcast": lambda ranks: math.log2(ranks) - 1,
-    "split_binary_broadcast": lambda ranks: math.log2(ranks) - 1,
+    "binary_reduce": lambda ranks: max(math.log2(ranks) - 1, 1),
+    "in_order_binary_reduce": lambda ranks: max(math.log2(ranks) - 1, 1),
+    "binary_broadcast": lambda ranks: max(math.log2(ranks) - 1, 1),
+    "split_binary_broadcast": lambda ranks: max(math.log2(ranks) - 1, 1),
 }
-_WHOLE = {"recursive_doubling", "binomial_all_reduce", "flat_reduce", "binomial_reduce"}
-_WHOLE |= {"local_redirect_reduce", "flat_broadcast", "binomial_broadcast"}
+_WHOLE = {
+    *("recursive_doubling", "binomial_all_reduce", "flat_reduce", "binomial_reduce"),
+    *("local_redirect_reduce", "flat_broadcast", "binomial_broadcast"),
+}
 
 
 def new_selector(ranks: int, link: Link) -> _core.Selector:
@@ -55,7 +62,7 @@ def choose_segments(
     * Whole messages (recursive_doubling, binomial and flat trees): 1, while the message fits the
       cache. A binomial tree gains nothing from segments (TUNE07, section 4.3.4).
     * Two trees (two_tree): sqrt(2 * log2(P) * M * beta / latency), as for a pipeline of 4 log2 P
-      stages that takes two messages a segment; an even number.
+      stages that takes two messages a segment.
     * Slices of slices (radix_k): its parts, cut for the cache only.
     * Halves of halves (rabenseifner): the parts of its largest block, the largest power of two
       that is <= P, cut for the cache only: messages in pieces let a balanced call overlap sums
@@ -75,28 +82,14 @@ def choose_segments(
     if ranks == 1 or elements == 0:
         return 1
     transfer_s = link.transfer_s(message_bytes)
-    if algorithm in {"slt", "slt_dynamic"}:
-        hops = max(ranks - 2, 1)
-        wanted = 2 * math.sqrt(hops * transfer_s / link.latency_s)
+    if algorithm in _STAGES:
+        moving_s = transfer_s
+        if algorithm == "clairvoyant":
+            moving_s += message_bytes / link.reduce_bytes_per_s
+        wanted = math.sqrt(max(_STAGES[algorithm](ranks), 0) * moving_s / link.latency_s)
         wanted = max(wanted, message_bytes / _CACHE_BYTES)
         most = max(message_bytes // _LEAST_BYTES, 1)
         return max(1, min(round(wanted), most, elements))
-    if algorithm == "two_tree":
-        wanted = math.sqrt(2 * math.log2(ranks) * transfer_s / link.latency_s)
-        wanted = max(wanted, message_bytes / _CACHE_BYTES)
-        most = max(message_bytes // _LEAST_BYTES, 1)
-        return max(1, min(2 * round(min(wanted, most) / 2), elements))
-    if algorithm == "clairvoyant":
-        moving_s = transfer_s + message_bytes / link.reduce_bytes_per_s
-        wanted = math.sqrt(max(math.log2(ranks) - 1, 0) * moving_s / link.latency_s)
-        wanted = max(wanted, message_bytes / _CACHE_BYTES)
-        most = max(message_bytes // _LEAST_BYTES, 1)
-        return max(1, min(round(wanted), most, elements))
-    if algorithm in _PIPELINES:
-        wanted = math.sqrt(max(_PIPELINES[algorithm](ranks), 1) * transfer_s / link.latency_s)
-        wanted = max(wanted, message_bytes / _CACHE_BYTES)
-        most = max(message_bytes // _LEAST_BYTES, 1)
-        return max(1, min(round(min(wanted, most)), elements))
     if algorithm in _WHOLE:
         return max(1, min(math.ceil(message_bytes / _CACHE_BYTES), elements))
     halving = algorithm.startswith(("rabenseifner", "radix_k"))

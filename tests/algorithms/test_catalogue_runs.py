@@ -24,7 +24,8 @@ def run_all(ranks, elements, names, segments):
         rank = communicator.rank
         for name in names:
             tensor = contribution(rank, elements)
-            call = _core.Call(elements, dtype_of(tensor), SUM, -1, name, segments, [], 0.0)
+            root = 0 if name in pat.algorithms("reduce") else -1
+            call = _core.Call(elements, dtype_of(tensor), SUM, -1, name, segments, [], 0.0, root)
             communicator.submit(tensor, call)[1].wait()
             results[name][rank] = tensor.clone()
 
