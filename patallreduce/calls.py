@@ -15,6 +15,7 @@ from patallreduce.selection import choose_segments
 
 OPS = dict(_core.Op.__members__)
 _ROOTED = {"reduce", "broadcast"}
+_TIMED = {"prr", "local_redirect_reduce"}  # their schedules depend on a part's time
 _OF_BLOCKS = {"all_gather", "reduce_scatter"}
 
 
@@ -121,7 +122,7 @@ def settle(
         )
     if algorithm == "clairvoyant":
         segment_time_s = _round_s(hints, segments, message_bytes, link)
-    elif algorithm != "prr":
+    elif algorithm not in _TIMED:
         segment_time_s = 0.0
     elif segment_time_s is None:
         segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks

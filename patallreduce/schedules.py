@@ -36,6 +36,7 @@ def schedule(
             barrier meets at; others ignore it.
         segment_time_s: `prr`: tau, the seconds to transfer and reduce 1/P of the bucket,
             whatever the number of segments. With 0 every pre-step fits that any earliness allows.
+            `local_redirect_reduce`: the same; with 0 ranks are summed in order of arrival.
             `clairvoyant`: the seconds of a round, to transfer and reduce one segment. With 0
             everything that can be done is done before the next arrival.
 

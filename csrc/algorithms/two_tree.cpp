@@ -1,6 +1,6 @@
 // Two-tree: two binary trees over all ranks, such that who has two children in one is a leaf of the
-// other; even segments are summed up and handed down the first, odd ones the second. So every port
-// works all the time, where a single tree leaves half of its ranks idle.
+// other; even segments are summed up and handed down the first, odd ones the second. So every rank
+// has work for its port, where a single tree leaves half of its ranks idle.
 //
 //   P = 6     even segments   0            odd segments   5       its mirror image
 //                              \                         /
@@ -16,7 +16,10 @@
 //              one rank and copied to all; arrivals change nothing
 //   source     Sanders, Speck, Traeff, Parallel Computing 35 (2009), 581-594; a rival in Marendic
 //              et al., J. Supercomput. 72 (2016), Table 3. The published colours of the edges,
-//              which give each message a round, are left out: ports serve what is ready
+//              which give each message a round, are left out: ports serve what is ready. First
+//              come, first served, leaves wait for their parents' ports with other sends behind
+//              them: simulated, P = 8, 16 MiB, 1 GB/s, 59 ms, where 2 M beta is 34, a ring takes 30
+//              and one binomial tree 74
 //
 // The first tree is in-order: place x > 0 stands as high as its trailing binary zeros, its children
 // half of that to both sides, less where there is no such place; place 0 has one child. Odd places

@@ -41,6 +41,18 @@ def test_reduce_takes_every_algorithm_and_root(communicators, elements):
     on_threads(communicators, run)
 
 
+def test_local_redirect_is_a_tree_for_ranks_that_arrive_together():
+    communicators = pat.Communicator.loopback(8, timeout_s=5, link=LINK)
+
+    def run(communicator):
+        communicator.reduce(torch.ones(1000), algorithm="local_redirect_reduce")
+        return communicator.stats()[-1]["call"]
+
+    # A part's time, 20 us + 4000 bytes / 8 / 1 GB/s. Without it all would queue up at the root.
+    assert all("segment_time_s 2.05e-05" in text for text in on_threads(communicators, run))
+    on_threads(communicators, pat.Communicator.close)
+
+
 @pytest.mark.parametrize("elements", [0, 1, 7, 20_000])
 def test_broadcast(communicators, elements):
     ranks = len(communicators)
@@ -125,3 +137,37 @@ def test_bad_arguments_are_named():
             with pytest.raises(ValueError, match=said):
                 raise error
     on_threads(communicators, pat.Communicator.close)
+
+
+def every_collective_over_ucx(elements):
+    """Asserts on every rank; root is rank 1."""
+    with pat.Communicator(timeout_s=30, link=LINK) as communicator:
+        rank, ranks = communicator.rank, communicator.ranks
+        given = torch.stack([contribution(r, ranks * elements) for r in range(ranks)])
+        total, blocks = given.sum(0), given.view(ranks, ranks, elements)
+        gathered = torch.stack([blocks[r, r] for r in range(ranks)]).flatten()
+        own = slice(rank * elements, (rank + 1) * elements)
+        for name in pat.algorithms("reduce"):
+            tensor = given[rank].clone()
+            communicator.reduce(tensor, 1, algorithm=name)
+            assert tensor.equal(total if rank == 1 else given[rank]), name
+        for name in pat.algorithms("broadcast"):
+            tensor = given[rank].clone()
+            communicator.broadcast(tensor, 1, name)
+            assert tensor.equal(given[1]), name
+        for name in pat.algorithms("all_gather"):
+            tensor = given[rank].clone()
+            communicator.all_gather(tensor, name)
+            assert tensor.equal(gathered), name
+        for name in pat.algorithms("reduce_scatter"):
+            tensor = given[rank].clone()
+            communicator.reduce_scatter(tensor, algorithm=name)
+            assert tensor[own].equal(total[own]), name
+        for name in pat.algorithms("barrier"):
+            communicator.barrier(name)
+
+
+@pytest.mark.parametrize("elements", [5, 50_000])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_collective_over_ucx(processes, ranks, elements):
+    processes.run(ranks, every_collective_over_ucx, elements)
