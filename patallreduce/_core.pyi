@@ -79,6 +79,14 @@ def generate_steps(
     root: int = 0,
     segment_time_s: float = 0.0,
 ) -> list[Step]: ...
+def clairvoyant(
+    implementation: Literal["linear", "pairing_heap", "segment_tree"],
+    ranks: int,
+    segments: int,
+    arrivals_s: Sequence[float] = ...,
+    root: int = 0,
+    segment_time_s: float = 0.0,
+) -> tuple[Schedule, int]: ...
 def verify(schedule: Schedule) -> None: ...
 def algorithms() -> list[tuple[str, str, str, bool]]: ...
 
@@ -176,6 +184,7 @@ class Call:
         segments: int,
         arrivals_s: Sequence[float],
         segment_time_s: float,
+        root: int = -1,
     ) -> None: ...
     def planned(self, stream: int, iteration: int) -> Call: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -13,11 +14,13 @@ from patallreduce.schedules import algorithms
 from patallreduce.selection import choose_segments
 
 OPS = dict(_core.Op.__members__)
-_ALGORITHMS = tuple(algorithms())
+_ROOTED = {"reduce", "broadcast"}
+_TIMED = {"prr", "local_redirect_reduce"}  # their schedules depend on a part's time
+_OF_BLOCKS = {"all_gather", "reduce_scatter"}
 
 
 class Request(NamedTuple):
-    """The arguments of one all-reduce, its tensor replaced by what counts."""
+    """The arguments of one collective, its tensor replaced by what counts."""
 
     elements: int
     element_bytes: int
@@ -28,6 +31,8 @@ class Request(NamedTuple):
     arrivals_s: Sequence[float] | None
     segment_time_s: float | None
     label: int
+    collective: str = "all_reduce"
+    root: int = -1  # of a reduce or broadcast
 
 
 REPRODUCIBLE = "reproducible"
@@ -76,16 +81,20 @@ def settle(
         selector: Gives what "auto" asks; called under the same rule.
 
     Raises:
-        ScheduleError, ValueError: what `Communicator.all_reduce` says.
+        ScheduleError, ValueError: what `Communicator.all_reduce` and `reduce` say.
     """
     if request.op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {request.op!r}")
+    if request.collective in _ROOTED and not 0 <= request.root < ranks:
+        raise _core.ScheduleError(
+            f"root: expected 0 to {ranks - 1}, got {request.root} on rank {rank}"
+        )
     hints = _hints(request.arrivals_s, rank, ranks)
     elements = request.elements
     message_bytes = elements * request.element_bytes
     algorithm = request.algorithm
     segments, segment_time_s = request.segments, request.segment_time_s
-    if algorithm == "auto":
+    if algorithm == "auto" and request.collective == "all_reduce":
         algorithm = environment.get("ALGORITHM") or ""
         if not algorithm:
             algorithm, best, in_class, best_time_s, _ = selector().choose(
@@ -94,21 +103,26 @@ def settle(
             if segments is None and environment.get("SEGMENTS") is None:
                 # Arrivals of the pattern class: alike patterns share one compiled schedule.
                 segments, segment_time_s, hints = best, best_time_s, in_class
-    if algorithm not in _ALGORITHMS:
+    known = _known(request.collective)
+    if algorithm not in known:
         raise _core.ScheduleError(
-            f"unknown algorithm {algorithm!r} on rank {rank}; known: {', '.join(_ALGORITHMS)}"
+            f"unknown algorithm {algorithm!r} on rank {rank}; known: {', '.join(known)}"
         )
     if segments is None:
         forced = int(environment.get_float("SEGMENTS") or 0)
         segments = min(forced, max(elements, 1)) or choose_segments(
             algorithm, ranks, message_bytes, elements, link()
         )
+        if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
+            segments = max(segments // ranks, 1) * ranks
     elif not 1 <= segments <= max(elements, 1):
         raise _core.ScheduleError(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
-    if algorithm != "prr":
+    if algorithm == "clairvoyant":
+        segment_time_s = _round_s(hints, segments, message_bytes, link)
+    elif algorithm not in _TIMED:
         segment_time_s = 0.0
     elif segment_time_s is None:
         segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks
@@ -121,6 +135,26 @@ def settle(
         segments,
         hints,
         segment_time_s,
+        request.root,
+    )
+
+
+@cache
+def _known(collective: str) -> tuple[str, ...]:
+    return tuple(algorithms(collective))
+
+
+# Source: CLV16, section 5.4: d = alpha + B * (beta + gamma) for a segment of B bytes.
+def _round_s(
+    hints: list[float], segments: int, message_bytes: int, link: Callable[[], Link]
+) -> float:
+    if len(set(hints)) < 2:
+        return 0.0  # all are there in every round, however long it is
+    segment_bytes = message_bytes // segments
+    return (
+        link().latency_s
+        + link().transfer_s(segment_bytes)
+        + segment_bytes / link().reduce_bytes_per_s
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import secrets
 import socket
@@ -19,6 +20,7 @@ import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
 from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
+from patallreduce.collectives import Collectives
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure
 from patallreduce.rendezvous import Rendezvous
@@ -37,7 +39,7 @@ _CALLS_KEPT = 1024
 _WORTH_PLANNING_S = 2e-3
 
 
-class Communicator:
+class Communicator(Collectives):
     """All-reduce among the ranks of a process group, over connections of its own.
 
     Making one is itself collective: every rank of the group makes it, in the same order. A rank
@@ -345,6 +347,70 @@ class Communicator:
         self._engine.wait(ticket)
         return None
 
+    def reduce(
+        self,
+        tensor: torch.Tensor,
+        root: int = 0,
+        op: str = "sum",
+        algorithm: str = "clairvoyant",
+        *,
+        async_op: bool = False,
+        segments: int | None = None,
+        arrivals_s: Sequence[float] | None = None,
+        timeout_s: float | None = None,
+    ) -> Work | None:
+        """Combine `tensor` over all ranks into the root's, in place.
+
+        The other ranks' tensors are not changed, and are theirs again as soon as nothing reads them
+        any more: such a rank may go on while what it sums for others is still under way. Every rank
+        calls it with the same arguments; the tensors differ in values alone.
+
+        Args:
+            tensor: As of `all_reduce`.
+            root: The rank that gets the result, 0 <= root < ranks.
+            op: As of `all_reduce`.
+            algorithm: One of `algorithms("reduce")`.
+            async_op: Return a `Work` at once instead of waiting; the value of its future is
+                `tensor`, which only on the root holds a result.
+            segments: As of `all_reduce`.
+            arrivals_s: As of `all_reduce`.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Returns:
+            None, or a `Work` if `async_op`.
+
+        Raises:
+            TypeError, ValueError: this tensor or argument cannot be used.
+            ScheduleError: unknown algorithm, bad root, segments or arrivals.
+            MismatchError: ranks called with different arguments or roots; both are named. A rank
+                that was done before hears of it in its next call.
+            PeerLostError: a rank died or left; it is named.
+            TransportTimeout: the deadline passed; the rank that held it up is named.
+        """
+        call = self.call_for(
+            tensor,
+            op,
+            algorithm,
+            segments=segments,
+            arrivals_s=arrivals_s,
+            collective="reduce",
+            root=operator.index(root),
+        )
+        return self._run(tensor, call, timeout_s, async_op=async_op)
+
+    def _run(
+        self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
+    ) -> Work | None:
+        deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
+        if async_op:
+            ticket, future = self._completer.submit(tensor, call, deadline_s)
+            self._record(ticket, call)
+            return Work(self._engine, ticket, future, tensor)
+        ticket = self._engine.begin(tensor.data_ptr(), call, deadline_s)
+        self._record(ticket, call)
+        self._engine.wait(ticket)
+        return None
+
     def tree_sum(
         self,
         values: Values,
@@ -422,11 +488,14 @@ class Communicator:
         arrivals_s: Sequence[float] | None = None,
         segment_time_s: float | None = None,
         label: int = -1,
+        collective: str = "all_reduce",
+        root: int = -1,
     ) -> _core.Call:
-        """Check the arguments of `all_reduce` and settle what they leave open."""
+        """Check the arguments of a collective and settle what they leave open."""
         self.check_usable()
         check_tensor(tensor, self.rank)
-        algorithm = intended(algorithm)
+        if collective == "all_reduce":
+            algorithm = intended(algorithm)
         if algorithm == REPRODUCIBLE and not self._warned_of_flushing:
             self._warn_of_flushing()
         key = (
@@ -438,6 +507,8 @@ class Communicator:
             None if arrivals_s is None else tuple(arrivals_s),
             segment_time_s,
             label,
+            collective,
+            root,
         )
         call = self._calls.get(key)
         if call is None:

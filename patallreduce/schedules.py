@@ -29,10 +29,16 @@ def schedule(
             arrival-aware algorithms were published.
         arrivals_s: (P,) seconds on one common clock, in rank order, finite and >= 0. Default:
             all ranks arrive together. Equal arrivals are ordered by rank.
-        collective: What the algorithm has to be for: "all_reduce" or "reduce".
-        root: Rank that keeps the result of a reduce; all_reduce ignores it.
-        segment_time_s: `prr` only: tau, the seconds to transfer and reduce 1/P of the bucket,
+        collective: What the algorithm has to be for: "all_reduce", "reduce", "reduce_scatter",
+            "all_gather", "broadcast", "barrier" or "all_to_all". Block r of a reduce-scatter or
+            all-gather is the segments [r * segments // P, (r + 1) * segments // P).
+        root: Rank that keeps the result of a reduce or gives the data of a broadcast, or that a
+            barrier meets at; others ignore it.
+        segment_time_s: `prr`: tau, the seconds to transfer and reduce 1/P of the bucket,
             whatever the number of segments. With 0 every pre-step fits that any earliness allows.
+            `local_redirect_reduce`: the same; with 0 ranks are summed in order of arrival.
+            `clairvoyant`: the seconds of a round, to transfer and reduce one segment. With 0
+            everything that can be done is done before the next arrival.
 
     Returns:
         The steps of every rank. :func:`verify` proves them.
@@ -64,11 +70,14 @@ def schedule(
 def verify(schedule: Schedule) -> None:
     """Prove that `schedule` does its collective, whatever the data and the timing.
 
-    It cannot deadlock, the two ends of every message agree, every rank (the root of a reduce)
-    ends with every contribution exactly once, and all ranks with the same parenthesised sum per
-    segment, so that replicas cannot drift apart by rounding. ``a + b`` and ``b + a`` count as
-    the same sum; re-association does not. Of a schedule that promises the reproducible tree
-    (``schedule.tree``) that parenthesised sum must be the tree's, in every segment.
+    It cannot deadlock, the two ends of every message agree, and every rank ends with what its
+    collective is for. After an all_reduce: every contribution exactly once, and all ranks with the
+    same parenthesised sum per segment, so that replicas cannot drift apart by rounding. ``a + b``
+    and ``b + a`` count as the same sum; re-association does not. A reduce asks that of the root, a
+    reduce_scatter of rank r in block r, an all_gather for rank r's own contribution in block r on
+    every rank, a broadcast for the root's, a barrier that every rank has heard of every other one.
+    Of a schedule that promises the reproducible tree (``schedule.tree``) that parenthesised sum
+    must be the tree's, in every segment.
 
     Takes milliseconds up to some 100,000 steps.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from patallreduce import _core
 from patallreduce.link import Link
@@ -11,6 +12,25 @@ from patallreduce.link import Link
 _CACHE_BYTES = 512 * 1024
 # Below this, cutting costs more than it hides on any network.
 _LEAST_BYTES = 8 * 1024
+# Pipelines: Hockney's best number of segments is sqrt(stages * M * beta / latency); TUNE07, Table
+# 5.1. A level of a binary tree counts once: it takes two messages, but so does every segment.
+_STAGES: dict[str, Callable[[int], float]] = {
+    "slt": lambda ranks: 4 * max(ranks - 2, 1),
+    "slt_dynamic": lambda ranks: 4 * max(ranks - 2, 1),
+    "two_tree": lambda ranks: 2 * math.log2(ranks),
+    "clairvoyant": lambda ranks: math.log2(ranks) - 1,
+    "chain_reduce": lambda ranks: max(ranks - 2, 1),
+    "chain_broadcast": lambda ranks: max(ranks - 2, 1),
+    "k_chain_reduce": lambda ranks: math.ceil((ranks - 1) / 4) / min(4, ranks - 1),
+    "binary_reduce": lambda ranks: max(math.log2(ranks) - 1, 1),
+    "in_order_binary_reduce": lambda ranks: max(math.log2(ranks) - 1, 1),
+    "binary_broadcast": lambda ranks: max(math.log2(ranks) - 1, 1),
+    "split_binary_broadcast": lambda ranks: max(math.log2(ranks) - 1, 1),
+}
+_WHOLE = {
+    *("recursive_doubling", "binomial_all_reduce", "flat_reduce", "binomial_reduce"),
+    *("local_redirect_reduce", "flat_broadcast", "binomial_broadcast"),
+}
 
 
 def new_selector(ranks: int, link: Link) -> _core.Selector:
@@ -38,7 +58,12 @@ def choose_segments(
     * A ring (ring, prr): a part of M / P is cut while a segment's transfer is longer than 50
       latencies, at most 8 times: two segments hide the latency of a round, and each one more costs
       about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
-    * Whole messages (recursive_doubling): 1, while the message fits the cache.
+    * Pipelines (chains, binary trees): Hockney's optimum.
+    * Whole messages (recursive_doubling, binomial and flat trees): 1, while the message fits the
+      cache. A binomial tree gains nothing from segments (TUNE07, section 4.3.4).
+    * Two trees (two_tree): sqrt(2 * log2(P) * M * beta / latency), as for a pipeline of 4 log2 P
+      stages that takes two messages a segment.
+    * Slices of slices (radix_k): its parts, cut for the cache only.
     * Halves of halves (rabenseifner): the parts of its largest block, the largest power of two
       that is <= P, cut for the cache only: messages in pieces let a balanced call overlap sums
       with transfers, but get into each other's way once a rank is late (simulated, P = 8, 4 MiB,
@@ -47,6 +72,8 @@ def choose_segments(
       largest left subtree, whose ranks are a power of two, shares evenly, at most 8 times
       (simulated, 4 MiB, 200 Mbit/s, 1, 2, 4, 8 cuts: P = 5 1.37, 1.37, 1.19, 1.22 times a ring;
       P = 6 1.50, 1.15, 1.22, 1.19; P = 12 1.27, 1.09, 1.09, 1.09).
+    * Rounds (clairvoyant): sqrt((log2 P - 1) * M * (beta + gamma) / latency), where the first
+      segment's log2 P rounds cost as much as the others' latencies. Source: CLV16, section 5.2.
     * All: small enough for the cache, not smaller than is worth a message.
 
     Always a multiple of the number of parts where the algorithm works on parts, at least 1, and at
@@ -55,16 +82,21 @@ def choose_segments(
     if ranks == 1 or elements == 0:
         return 1
     transfer_s = link.transfer_s(message_bytes)
-    if algorithm in {"slt", "slt_dynamic"}:
-        hops = max(ranks - 2, 1)
-        wanted = 2 * math.sqrt(hops * transfer_s / link.latency_s)
+    if algorithm in _STAGES:
+        moving_s = transfer_s
+        if algorithm == "clairvoyant":
+            moving_s += message_bytes / link.reduce_bytes_per_s
+        wanted = math.sqrt(max(_STAGES[algorithm](ranks), 0) * moving_s / link.latency_s)
         wanted = max(wanted, message_bytes / _CACHE_BYTES)
         most = max(message_bytes // _LEAST_BYTES, 1)
         return max(1, min(round(wanted), most, elements))
-    if algorithm == "recursive_doubling":
+    if algorithm in _WHOLE:
         return max(1, min(math.ceil(message_bytes / _CACHE_BYTES), elements))
-    halving = algorithm == "rabenseifner"
-    parts = 2 ** (ranks.bit_length() - 1) if halving else ranks
+    halving = algorithm.startswith(("rabenseifner", "radix_k"))
+    parts = 2 ** (ranks.bit_length() - 1) if algorithm.startswith("rabenseifner") else ranks
+    if algorithm.startswith("radix_k"):
+        while (3**20 * 2**40) % parts:  # as in csrc/algorithms/radix.h
+            parts -= 1
     part_bytes = message_bytes / parts
     cuts = 1.0 if halving else min(transfer_s / parts / link.latency_s / 50, 8.0)
     if algorithm == "reproducible":

@@ -6,7 +6,7 @@
 //   source     Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3: the order of
 //              partners, there of an all-to-all
 #include "algorithms/algorithms.h"
-#include "algorithms/parts.h"
+#include "schedule/parts.h"
 
 namespace patallreduce {
 

@@ -21,7 +21,7 @@
 
 #include "algorithms/algorithms.h"
 #include "algorithms/arrival_order.h"
-#include "algorithms/parts.h"
+#include "schedule/parts.h"
 
 namespace patallreduce {
 

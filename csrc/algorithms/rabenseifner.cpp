@@ -30,8 +30,8 @@
 #include <utility>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/parts.h"
 #include "algorithms/powers.h"
+#include "schedule/parts.h"
 
 namespace patallreduce {
 

@@ -13,10 +13,12 @@ struct Algorithm {
   const char* collective;
   const char* source;  // paper and section
   bool uses_arrivals;
-  Steps (*generate)(const Problem& problem, int rank);  // one rank's steps alone
+  // One rank's steps alone. Null where they follow from all ranks': then generate_all makes them.
+  Steps (*generate)(const Problem& problem, int rank);
   // Ranks take their places as they really arrive; generate() shows the schedule of arrivals given.
   bool dynamic = false;
   bool tree = false;  // every sum is that of schedule/tree.h
+  std::vector<Steps> (*generate_all)(const Problem& problem) = nullptr;
 };
 
 const std::vector<Algorithm>& algorithms();

@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/parts.h"
+#include "schedule/parts.h"
 #include "schedule/tree.h"
 
 namespace patallreduce {

@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/parts.h"
+#include "schedule/parts.h"
 
 namespace patallreduce {
 

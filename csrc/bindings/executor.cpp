@@ -18,13 +18,13 @@ namespace {
 constexpr double signal_check_s = 0.1;  // how soon Ctrl-C is noticed
 
 Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std::string algorithm,
-               int segments, std::vector<double> arrivals_s, double segment_time_s) {
+               int segments, std::vector<double> arrivals_s, double segment_time_s, int root) {
   Call call;
   call.count = count;
   call.dtype = dtype;
   call.op = op;
   call.label = label;
-  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s};
+  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root};
   return call;
 }
 
@@ -33,6 +33,7 @@ Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
   problem.ranks = ranks;
   problem.segments = key.segments;
   problem.segment_time_s = key.segment_time_s;
+  problem.root = std::max(key.root, 0);
   // Peers are to be places, whatever was expected.
   if (!find_algorithm(key.algorithm).dynamic) problem.arrivals_s = key.arrivals_s;
   return generate_steps(key.algorithm, problem, rank);
@@ -41,6 +42,11 @@ Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
 bool is_dynamic(const ScheduleKey& key) {
   const Algorithm* algorithm = known_algorithm(key.algorithm);
   return algorithm && algorithm->dynamic;
+}
+
+bool is_reduce(const ScheduleKey& key) {
+  const Algorithm* algorithm = known_algorithm(key.algorithm);
+  return algorithm && algorithm->collective == std::string("reduce");
 }
 
 }  // namespace
@@ -73,7 +79,7 @@ void bind_executor(py::module_& m) {
 
   py::class_<Call>(m, "Call", "What every rank must ask for alike.")
       .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
-           "segments"_a, "arrivals_s"_a, "segment_time_s"_a)
+           "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1)
       .def(
           "planned",
           [](const Call& call, std::int64_t stream, std::int64_t iteration) {
@@ -107,10 +113,11 @@ void bind_executor(py::module_& m) {
   py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
       .def(py::init([](std::shared_ptr<Transport> transport, double spin_s, bool shares_cores,
                        std::size_t scratch_bytes) {
-             return make_owned<Engine>(
-                 std::move(transport),
-                 EngineOptions{
-                     spin_s, shares_cores, scratch_bytes, {steps_from_registry, is_dynamic}});
+             return make_owned<Engine>(std::move(transport),
+                                       EngineOptions{spin_s,
+                                                     shares_cores,
+                                                     scratch_bytes,
+                                                     {steps_from_registry, is_dynamic, is_reduce}});
            }),
            "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)
       .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())

@@ -4,6 +4,7 @@
 #include <pybind11/operators.h>
 #include <pybind11/stl.h>
 
+#include "algorithms/clairvoyant/implementations.h"
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "errors.h"
@@ -152,6 +153,22 @@ void bind_schedule(py::module_& m) {
       },
       "algorithm"_a, "rank"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
       "root"_a = 0, "segment_time_s"_a = 0.0);
+  m.def(
+      "clairvoyant",
+      [](const std::string& implementation, int ranks, int segments, std::vector<double> arrivals_s,
+         int root, double segment_time_s) {
+        const Problem problem =
+            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s);
+        py::gil_scoped_release release;
+        ClairvoyantSchedule made = clairvoyant_by(implementation, problem);
+        return std::make_pair(
+            Schedule{"clairvoyant", "reduce", problem, std::move(made.steps), false},
+            made.state_bytes);
+      },
+      "implementation"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
+      "root"_a = 0, "segment_time_s"_a = 0.0,
+      "(schedule, bytes of state that making it took) by \"linear\", \"pairing_heap\" or "
+      "\"segment_tree\".");
   m.def("verify", &verify, "schedule"_a, py::call_guard<py::gil_scoped_release>());
   m.def("algorithms", [] {
     py::list all;

@@ -287,7 +287,11 @@ std::shared_ptr<const Program> Engine::program(const ScheduleKey& key, int place
     programs_.splice(programs_.begin(), programs_, entry);
     return entry->program;
   }
-  auto made = compile(options_.steps_source.steps(key, ranks_, place), key.segments);
+  Steps steps = options_.steps_source.steps(key, ranks_, place);
+  Result result = Result::everywhere;
+  if (options_.steps_source.reduces(key))
+    result = place == key.root ? Result::here : Result::elsewhere;
+  auto made = compile(std::move(steps), key.segments, result);
   programs_.push_front({key, place, made});
   if (programs_.size() > kept_programs) programs_.pop_back();
   return made;

@@ -45,7 +45,8 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
       signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
       place_(place),
       places_(place < 0 ? 0 : transport.ranks(), -1),
-      early_out_(place >= 0 || !call_.key.arrivals_s.empty() || !transport.sends_at_memory_speed()),
+      early_out_(place >= 0 || !call_.key.arrivals_s.empty() ||
+                 program_->result == Result::elsewhere || !transport.sends_at_memory_speed()),
       scale_(1),
       divisor_(1),
       needed_left_(program_->needed_count),
@@ -160,6 +161,7 @@ void Operation::finished(std::int32_t step) {
   } else if (piece_of_[step] < 0) {  // straight into the caller's memory
     for (int segment = s.first; segment < s.last; ++segment)
       set_value(segment, -1, data_ + begin(segment));
+    divide_received(s);
     complete(step);
   } else {
     receiving_bytes_ -= bytes_of(step);
@@ -316,10 +318,20 @@ void Operation::apply_recv(std::int32_t step) {
   const Step& s = program_->steps[step];
   const std::int32_t piece = piece_of_[step];
   std::byte* memory = pieces_[piece].memory;
-  if (program_->last_write[step]) std::memcpy(data_ + begin(s.first), memory, bytes_of(step));
+  if (program_->last_write[step]) {
+    std::memcpy(data_ + begin(s.first), memory, bytes_of(step));
+    divide_received(s);
+  }
   for (int segment = s.first; segment < s.last; ++segment)
     set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
   release(piece);
+}
+
+// A result of an all-reduce comes divided, the sum that a reduce's root is sent does not.
+void Operation::divide_received(const Step& step) {
+  if (program_->result != Result::here || divisor_ == 1) return;
+  const std::size_t bytes = begin(step.last) - begin(step.first);
+  divide(data_ + begin(step.first), bytes / size_of(call_.dtype), call_.dtype, divisor_);
 }
 
 void Operation::complete(std::int32_t step) {

@@ -6,9 +6,11 @@
 // Where every peer copies straight from this rank's memory and nobody is expected to be late, early
 // out would only cost a second copy of the result: then sends leave from the caller's memory, and
 // the result is there when they are done.
-// Every segment has one value: the caller's memory at first, then the piece it was summed into.
-// With a result that comes while the sum is still being sent, a segment has at most two pieces: the
-// scratch of an operation is bounded by twice its message, and by its message before arrival.
+// Of a reduce the ranks that are not its root have no result: all their sums stay in scratch, and
+// the caller gets its memory back once nothing reads it any more. Every segment has one value: the
+// caller's memory at first, then the piece it was summed into. With a result that comes while the
+// sum is still being sent, a segment has at most two pieces: the scratch of an operation is bounded
+// by twice its message, and by its message before arrival.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +82,7 @@ class Operation {
   void start_direct_recv(std::int32_t step);
   void apply_recv_reduce(std::int32_t step);
   void apply_recv(std::int32_t step);
+  void divide_received(const Step& step);
   void complete(std::int32_t step);
   bool is_skipped(std::int32_t step) const;
   bool lands_directly(std::int32_t step) const;

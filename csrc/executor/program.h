@@ -1,6 +1,7 @@
 // One rank's steps, prepared once for execution and shared by every operation that runs them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,14 +13,19 @@
 
 namespace patallreduce {
 
+// Who ends with the result. Elsewhere is the rank of a reduce that is not its root: it only lends
+// its contribution, and its memory is never written.
+enum class Result : std::uint8_t { everywhere, here, elsewhere };
+
 struct Program {
   Steps steps;
   int segments;
+  Result result;
   Order order;
   // Per step.
   std::vector<char> sent_later;        // a later step sends one of its segments
   std::vector<char> last_write;        // it is the last to write its segments: it makes the result
-  std::vector<char> needed;            // the result waits for it
+  std::vector<char> needed;            // the result waits for it; elsewhere: it reads the caller's
   std::vector<int> touches;            // per segment: how many steps touch it
   std::vector<int> send_peers;         // ranks this one sends to
   std::vector<std::int32_t> recvs;     // the steps that receive, in program order
@@ -27,7 +33,7 @@ struct Program {
   int needed_count = 0;
 };
 
-std::shared_ptr<const Program> compile(Steps steps, int segments);
+std::shared_ptr<const Program> compile(Steps steps, int segments, Result result);
 
 // Where schedules come from: the executor knows no algorithm.
 struct StepsSource {
@@ -36,6 +42,8 @@ struct StepsSource {
   std::function<Steps(const ScheduleKey&, int ranks, int rank)> steps;
   // Whether ranks take their places as they arrive; false for keys that steps() refuses.
   std::function<bool(const ScheduleKey&)> dynamic;
+  // Whether the result is the root's alone.
+  std::function<bool(const ScheduleKey&)> reduces;
 };
 
 }  // namespace patallreduce

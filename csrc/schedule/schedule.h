@@ -35,7 +35,8 @@ struct Problem {
   int ranks = 1;
   int segments = 1;
   std::vector<double> arrivals_s;  // seconds on a common clock, one per rank; empty: all equal
-  double segment_time_s = 0;       // prr's tau: transfer and reduction of 1/ranks of the data
+  // prr's tau: transfer and reduction of 1/ranks of the data; clairvoyant's round: of a segment.
+  double segment_time_s = 0;
   int root = 0;
 };
 

@@ -13,6 +13,7 @@ struct ScheduleKey {
   int segments = 1;
   std::vector<double> arrivals_s;  // empty: all equal
   double segment_time_s = 0;
+  int root = -1;  // -1: the collective has none
 };
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "schedule/parts.h"
 #include "schedule/print.h"
 #include "schedule/sum_order.h"
 #include "schedule/tree.h"
@@ -17,6 +18,42 @@
 namespace patallreduce {
 
 namespace {
+
+// What a rank has to end with in one segment; a number >= 0: that rank's own contribution.
+enum Due : int { anything = -1, sum = -2, all_heard = -3 };
+
+struct Collective {
+  const char* name;
+  int (*due)(const Problem& problem, int rank, int segment);
+};
+
+int owner(const Problem& problem, int segment) {
+  int rank = int(std::int64_t(segment) * problem.ranks / problem.segments);
+  while (part(rank, problem.ranks, problem.segments).last <= segment) ++rank;
+  return rank;
+}
+
+constexpr Collective collectives[] = {
+    {"all_reduce", [](const Problem&, int, int) -> int { return sum; }},
+    {"reduce",
+     [](const Problem& p, int rank, int) -> int { return rank == p.root ? sum : anything; }},
+    {"reduce_scatter",
+     [](const Problem& p, int rank, int segment) -> int {
+       return rank == owner(p, segment) ? sum : anything;
+     }},
+    {"all_gather", [](const Problem& p, int, int segment) { return owner(p, segment); }},
+    {"broadcast", [](const Problem& p, int, int) { return p.root; }},
+    {"barrier", [](const Problem&, int, int) -> int { return all_heard; }},
+};
+
+const Collective& find_collective(const std::string& name) {
+  std::string known;
+  for (const Collective& collective : collectives) {
+    if (name == collective.name) return collective;
+    known += (known.empty() ? "" : ", ") + std::string(collective.name);
+  }
+  throw ScheduleError(concat("unknown collective '", name, "'; known: ", known));
+}
 
 // The step that made `rank`'s result in `segment`.
 std::string last_writer(const Schedule& schedule, int rank, int segment) {
@@ -31,26 +68,33 @@ std::string last_writer(const Schedule& schedule, int rank, int segment) {
 }
 
 // What is wrong with a sum: a rank that is missing or comes twice; empty if nothing is.
-// Stops at the first repetition, so it never visits more than 2 * ranks sums.
-std::string flaw(const SumOrders& orders, std::int32_t number, int ranks) {
-  std::vector<bool> found(ranks);
+// Stops at the first repetition, so it never visits more than 2 * ranks sums. Where a rank may come
+// more than once every sum is visited once.
+std::string flaw(const SumOrders& orders, std::int32_t number, int ranks, bool may_repeat) {
+  std::vector<bool> found(may_repeat ? orders.sums.size() : ranks);
   std::vector<std::int32_t> left{number};
   while (!left.empty()) {
     const std::int32_t at = left.back();
     left.pop_back();
-    if (at >= ranks) {
+    const bool is_contribution = at < ranks;
+    if ((is_contribution || may_repeat) && found[at]) {
+      if (may_repeat) continue;
+      return concat("the contribution of rank ", at, " comes more than once");
+    }
+    if (is_contribution || may_repeat) found[at] = true;
+    if (!is_contribution) {
       left.push_back(orders.sums[at].received);
       left.push_back(orders.sums[at].held);
-    } else if (found[at]) {
-      return concat("the contribution of rank ", at, " comes more than once");
-    } else {
-      found[at] = true;
     }
   }
   for (int rank = 0; rank < ranks; ++rank) {
     if (!found[rank]) return concat("the contribution of rank ", rank, " is missing");
   }
   return {};
+}
+
+std::string held_instead(std::int32_t number, int ranks) {
+  return number < ranks ? concat("that of rank ", number) : "a sum";
 }
 
 // The number of the tree's sum, -1 if the schedule never makes it.
@@ -86,27 +130,36 @@ std::string tree_text(int first, int height, int ranks) {
 }  // namespace
 
 void verify(const Schedule& schedule) {
-  const bool reduce = schedule.collective == "reduce";
-  PATR_CHECK(reduce || schedule.collective == "all_reduce", ScheduleError, "unknown collective '",
-             schedule.collective, "'; known: all_reduce, reduce");
+  const Collective& collective = find_collective(schedule.collective);
   const SumOrders orders = sum_orders(schedule);
   const int ranks = schedule.problem.ranks, segments = schedule.problem.segments;
-  const int begin = reduce ? schedule.problem.root : 0, end = reduce ? begin + 1 : ranks;
   const std::int32_t tree = schedule.tree ? tree_number(orders, ranks) : -1;
   std::vector<bool> complete(orders.sums.size());
-  for (int rank = begin; rank < end; ++rank) {
+  std::vector<int> summed_by(segments, -1);  // the first rank that has to have the sum
+  for (int rank = 0; rank < ranks; ++rank) {
     for (int segment = 0; segment < segments; ++segment) {
+      const int due = collective.due(schedule.problem, rank, segment);
+      if (due == anything) continue;
       const std::int32_t result = orders.result[std::size_t(rank) * segments + segment];
+      if (due >= 0) {
+        PATR_CHECK(result == due, ScheduleError, last_writer(schedule, rank, segment),
+                   ": in segment ", segment, " expected the contribution of rank ", due, ", got ",
+                   held_instead(result, ranks));
+        continue;
+      }
       if (!complete[result]) {
-        const std::string wrong = flaw(orders, result, ranks);
+        const std::string wrong = flaw(orders, result, ranks, due == all_heard);
         PATR_CHECK(wrong.empty(), ScheduleError, last_writer(schedule, rank, segment),
                    ": in segment ", segment, " ", wrong);
         complete[result] = true;
       }
-      const std::int32_t expected = orders.result[std::size_t(begin) * segments + segment];
+      if (due == all_heard) continue;
+      if (summed_by[segment] < 0) summed_by[segment] = rank;
+      const int first = summed_by[segment];
+      const std::int32_t expected = orders.result[std::size_t(first) * segments + segment];
       PATR_CHECK(result == expected, ScheduleError, last_writer(schedule, rank, segment),
                  ": segment ", segment, " is summed as ", text(orders, result, ranks), ", on rank ",
-                 begin, " as ", text(orders, expected, ranks));
+                 first, " as ", text(orders, expected, ranks));
       PATR_CHECK(!schedule.tree || result == tree, ScheduleError,
                  last_writer(schedule, rank, segment), ": segment ", segment, " is summed as ",
                  text(orders, result, ranks), ", expected the tree ",

@@ -1,4 +1,4 @@
-"""What an all-reduce must give, to the bit: torch's operations in the sum order of the schedule."""
+"""What a collective must give, to the bit: torch's operations in the sum order of its schedule."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def expected(parts: list[torch.Tensor], op: str, schedule: pat.Schedule) -> list
         return OPS[op](evaluate(order[0]), evaluate(order[1]))
 
     results = []
-    for order in sorted(set(schedule.sum_orders()[0]), key=repr):
+    for order in sorted(set(schedule.sum_orders()[schedule.root]), key=repr):
         assert sorted(leaves(order)) == list(range(ranks))
         result = evaluate(order)
         if op == "avg" and not dtype.is_floating_point:

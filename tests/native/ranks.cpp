@@ -119,7 +119,10 @@ std::vector<std::unique_ptr<Engine>> engines_over(
   // Little scratch: several in flight then wait for each other to be admitted.
   for (const auto& transport : transports)
     engines.push_back(std::make_unique<Engine>(
-        transport, EngineOptions{20e-6, true, 1 << 20, {steps_of, is_dynamic}}));
+        transport,
+        EngineOptions{20e-6, true, 1 << 20, {steps_of, is_dynamic, [](const ScheduleKey&) {
+                                               return false;
+                                             }}}));
   each_rank(static_cast<int>(engines.size()), [&](int rank) { engines[rank]->start(30); });
   return engines;
 }

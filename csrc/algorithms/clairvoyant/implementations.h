@@ -1,0 +1,25 @@
+// Three ways to make Clairvoyant's schedule, equal step for step. See the files of these names.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace patallreduce {
+
+struct ClairvoyantSchedule {
+  std::vector<Steps> steps;     // [rank]
+  std::size_t state_bytes = 0;  // memory for what every rank holds, the schedule's own apart
+};
+
+ClairvoyantSchedule clairvoyant_linear(const Problem& problem);
+ClairvoyantSchedule clairvoyant_pairing_heap(const Problem& problem);
+ClairvoyantSchedule clairvoyant_segment_tree(const Problem& problem);
+
+// By name: "linear", "pairing_heap" or "segment_tree"; throws ScheduleError. For tests and
+// benchmarks: the registered algorithm is the segment tree's.
+ClairvoyantSchedule clairvoyant_by(const std::string& implementation, const Problem& problem);
+
+}  // namespace patallreduce

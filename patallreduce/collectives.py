@@ -1,0 +1,156 @@
+"""The collectives beside all-reduce: broadcast, all-gather, reduce-scatter and barrier."""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+
+import torch
+
+from patallreduce import _core
+from patallreduce.work import Work
+
+_REDUCED_LATER = frozenset({torch.int32, torch.int64, torch.uint8})
+
+
+class Collectives:
+    """What a communicator does beside reducing everything on every rank.
+
+    All work in place, and every rank calls them alike, in the same order as its other collectives.
+    Errors are those of `Communicator.all_reduce`.
+    """
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """This rank, 0 <= rank < ranks."""
+
+    @property
+    @abstractmethod
+    def ranks(self) -> int:
+        """Number of ranks P."""
+
+    @abstractmethod
+    def call_for(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        algorithm: str = "auto",
+        *,
+        segments: int | None = None,
+        collective: str = "all_reduce",
+        root: int = -1,
+    ) -> _core.Call:
+        """Check the arguments of a collective and settle what they leave open."""
+
+    @abstractmethod
+    def _run(
+        self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
+    ) -> Work | None: ...
+
+    def broadcast(
+        self,
+        tensor: torch.Tensor,
+        root: int = 0,
+        algorithm: str = "binomial_broadcast",
+        *,
+        async_op: bool = False,
+        segments: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Work | None:
+        """Copy the root's `tensor` into every rank's.
+
+        Args:
+            tensor: As of `all_reduce`; of one size and dtype on all ranks.
+            root: The rank whose data all ranks get, 0 <= root < ranks.
+            algorithm: One of `algorithms("broadcast")`.
+            async_op: Return a `Work` at once instead of waiting.
+            segments: As of `all_reduce`.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Source: TUNE07, section 4.1.2.
+        """
+        call = self.call_for(
+            tensor,
+            "sum",
+            algorithm,
+            segments=segments,
+            collective="broadcast",
+            root=operator.index(root),
+        )
+        return self._run(tensor, call, timeout_s, async_op=async_op)
+
+    def all_gather(
+        self,
+        tensor: torch.Tensor,
+        algorithm: str = "ring_all_gather",
+        *,
+        async_op: bool = False,
+        timeout_s: float | None = None,
+    ) -> Work | None:
+        """Fill every rank's `tensor` with the blocks of all ranks.
+
+        Args:
+            tensor: P equal blocks, one after the other: a multiple of P elements. On entry rank r
+                has block r; what the others hold is overwritten.
+            algorithm: One of `algorithms("all_gather")`.
+            async_op: Return a `Work` at once instead of waiting.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Source: TUNE07, section 4.1.2.
+        """
+        self._check_blocks(tensor)
+        call = self.call_for(tensor, "sum", algorithm, collective="all_gather")
+        return self._run(tensor, call, timeout_s, async_op=async_op)
+
+    def reduce_scatter(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        algorithm: str = "ring_reduce_scatter",
+        *,
+        async_op: bool = False,
+        timeout_s: float | None = None,
+    ) -> Work | None:
+        """Combine `tensor` over all ranks, and leave block r on rank r.
+
+        Args:
+            tensor: P equal blocks, one after the other: a multiple of P elements. In the end rank r
+                has the result in block r; its other blocks hold partial sums.
+            op: As of `all_reduce`, but no "avg" of integers: partial sums would be divided.
+            algorithm: One of `algorithms("reduce_scatter")`.
+            async_op: Return a `Work` at once instead of waiting.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Source: TUNE07, section 4.1.2.
+        """
+        self._check_blocks(tensor)
+        if op == "avg" and tensor.dtype in _REDUCED_LATER:
+            raise ValueError(
+                f"reduce_scatter: expected another op than avg for {tensor.dtype} "
+                f"on rank {self.rank}"
+            )
+        call = self.call_for(tensor, op, algorithm, collective="reduce_scatter")
+        return self._run(tensor, call, timeout_s, async_op=async_op)
+
+    def barrier(
+        self, algorithm: str = "dissemination_barrier", *, timeout_s: float | None = None
+    ) -> None:
+        """Return once every rank has called it.
+
+        Args:
+            algorithm: One of `algorithms("barrier")`.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Source: TUNE07, section 4.1.2.
+        """
+        nothing = torch.empty(0)
+        call = self.call_for(nothing, "sum", algorithm, collective="barrier")
+        self._run(nothing, call, timeout_s, async_op=False)
+
+    def _check_blocks(self, tensor: torch.Tensor) -> None:
+        if isinstance(tensor, torch.Tensor) and tensor.numel() % self.ranks:
+            raise ValueError(
+                f"expected a multiple of {self.ranks} elements, one block per rank, got "
+                f"{tensor.numel()} on rank {self.rank}"
+            )
