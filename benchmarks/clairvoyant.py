@@ -42,7 +42,7 @@ PUBLISHED_TIMES = {
     ("skewed", 256): (0.64, 22.77),
     ("skewed", 512): (1.36, 82.98),
 }
-IMPLEMENTATIONS = ["segment_tree", "linear", "pairing_heap"]
+IMPLEMENTATIONS = ["segment_tree", "bit_rows", "linear", "pairing_heap"]
 
 
 def instance(choose: random.Random, pattern: str, ranks: int) -> tuple[list[float], int, float]:

@@ -15,6 +15,7 @@ Steps rabenseifner(const Problem& problem, int rank);
 Steps reproducible(const Problem& problem, int rank);
 Steps pairwise_all_gather(const Problem& problem, int rank);
 Steps pairwise_all_to_all(const Problem& problem, int rank);
+Steps clairvoyant_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant(const Problem& problem);
 
 }  // namespace patallreduce
