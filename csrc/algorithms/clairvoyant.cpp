@@ -15,9 +15,8 @@
 //   messages   P-1 per segment, and one more each time that a sink takes back what it has sent
 //   depth      log2 P + N - 1 rounds for equal arrivals, P and N segments powers of two: the least
 //   sum order  as the messages have it: another prediction may change the bits
-//   rounds     of Problem::segment_time_s: time to transfer and reduce one segment. With 0 they
-//   take
-//              no time: all that can be done is done before the next arrival
+//   rounds     of Problem::segment_time_s: time to transfer and reduce one segment. With 0 a round
+//              takes no time: all that can be done is done before the next arrival
 //   source     Marendic, Lemeire, Vucinic, Schelkens, J. Supercomput. 72 (2016), 1973-2013;
 //              Proficz, Ocetkiewicz, J. Supercomput. (2020): repairs, segment trees
 //

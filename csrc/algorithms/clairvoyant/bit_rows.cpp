@@ -10,7 +10,9 @@
 //
 // Which segment: a rank tries those that it holds, the lowest first. Within a round nobody gets
 // anything new to send, so a segment that nobody can send stays so, and is marked. A rank tries in
-// vain what is marked by that, and what it alone can send: both once per segment and round.
+// vain what is marked by that, and what it alone can send: both once per segment and round. The
+// sink is the first to try, when all may send: what nobody but the sink has then, it need not try
+// again before somebody joins.
 //
 //   time    O((M + R N) P / 64) for M messages in R rounds
 //   memory  2 bits per rank and segment, P and N rounded up to words
@@ -38,6 +40,7 @@ class RowPeers {
         column_of_(problem.ranks),
         rank_at_(group.columns()),
         all_(segments_words_, ~Word(0)),
+        unsettled_(all_),
         no_longer_(segments_words_, 0),
         may_send_(ranks_words_, 0),
         held_(std::size_t(problem.ranks) * segments_words_),
@@ -54,10 +57,13 @@ class RowPeers {
     for (const std::int32_t rank : group.joined()) allow(rank);
     first_column_ = column_of_[group.earliest()];
     root_is_here_ = group.has_root();
+    const std::int32_t sink = group.ranks().front();
+    if (sink != sink_ || !group.joined().empty()) unsettled_ = all_;
+    sink_ = sink;
   }
 
   Found find(std::int32_t rank, bool is_sink) {
-    const Word* wanted = is_sink ? all_.data() : held(rank);
+    const Word* wanted = is_sink ? unsettled_.data() : held(rank);
     const bool could_send = may_send(rank);
     forbid(rank);  // its own do not count
     Found found;
@@ -67,6 +73,7 @@ class RowPeers {
         found = {first_peer(segment), segment};
         if (found.peer >= 0) break;
         if (!could_send || !in_row(segment, rank)) no_longer_[w] |= bit(segment);
+        if (is_sink) unsettled_[w] &= ~bit(segment);
       }
     }
     if (could_send) allow(rank);
@@ -81,27 +88,28 @@ class RowPeers {
     take(from, segment);
     take(to, segment);
     forbid(from);
-    senders_.push_back(from);
-    received_.push_back({to, segment});
+    messages_.push_back({from, to, segment});
   }
 
   void end(const Group&) {
-    for (const std::int32_t rank : senders_) allow(rank);
-    for (const Found& cell : received_) {
-      held(cell.peer)[cell.segment / word_bits] |= bit(cell.segment);
-      row_word(cell.segment, cell.peer) |= bit(column_of_[cell.peer]);
+    for (const Message& message : messages_) {
+      allow(message.from);
+      held(message.to)[message.segment / word_bits] |= bit(message.segment);
+      row_word(message.segment, message.to) |= bit(column_of_[message.to]);
     }
     std::fill(no_longer_.begin(), no_longer_.end(), 0);
-    senders_.clear();
-    received_.clear();
+    messages_.clear();
   }
 
   std::size_t bytes() const {
-    return (held_.size() + rows_.size() + all_.size() + no_longer_.size() + may_send_.size()) *
-           sizeof(Word);
+    return (held_.size() + rows_.size() + 3 * all_.size() + may_send_.size()) * sizeof(Word);
   }
 
  private:
+  struct Message {
+    std::int32_t from, to, segment;
+  };
+
   Word* held(std::int32_t rank) { return &held_[std::size_t(rank) * segments_words_]; }
   const Word* held(std::int32_t rank) const { return &held_[std::size_t(rank) * segments_words_]; }
   const Word* row(std::int32_t segment) const {
@@ -151,13 +159,14 @@ class RowPeers {
   std::vector<std::int32_t> column_of_;      // [rank]
   const std::vector<std::int32_t> rank_at_;  // [column]
   std::vector<Word> all_;                    // the bits of all segments
+  std::vector<Word> unsettled_;              // segments that others than the sink may have
   std::vector<Word> no_longer_;              // segments that nobody can send in this round
   std::vector<Word> may_send_;               // columns of those who are here and have not sent
   std::vector<Word> held_;                   // [rank * segments_words + word]
   std::vector<Word> rows_;                   // [segment * ranks_words + word]
-  std::vector<Found> received_;              // rank and segment, in this round
-  std::vector<std::int32_t> senders_;        // in this round
+  std::vector<Message> messages_;            // in this round
   std::int32_t first_column_ = 0;            // of the earliest of the group
+  std::int32_t sink_ = -1;
   bool root_is_here_ = false;
 };
 
