@@ -18,7 +18,7 @@ import json
 import random
 import statistics
 import time
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from benchmarks.reduction import processor
 from patallreduce import _core
@@ -42,7 +42,8 @@ PUBLISHED_TIMES = {
     ("skewed", 256): (0.64, 22.77),
     ("skewed", 512): (1.36, 82.98),
 }
-IMPLEMENTATIONS = ["segment_tree", "linear", "pairing_heap"]
+Implementation: TypeAlias = Literal["segment_tree", "bit_rows", "linear", "pairing_heap"]
+IMPLEMENTATIONS: list[Implementation] = ["segment_tree", "bit_rows", "linear", "pairing_heap"]
 
 
 def instance(choose: random.Random, pattern: str, ranks: int) -> tuple[list[float], int, float]:
@@ -54,7 +55,9 @@ def instance(choose: random.Random, pattern: str, ranks: int) -> tuple[list[floa
     return arrivals_s, choose.randrange(ranks), round_s
 
 
-def measure(pattern: str, ranks: int, implementations: list[str], repeats: int) -> dict[str, Any]:
+def measure(
+    pattern: str, ranks: int, implementations: list[Implementation], repeats: int
+) -> dict[str, Any]:
     """Time all implementations on the same instances."""
     choose = random.Random(ranks)
     taken_s: dict[str, list[float]] = {name: [] for name in implementations}
@@ -92,7 +95,9 @@ def main() -> None:
     )
     parser.add_argument("--patterns", nargs="+", default=["uniform"])
     parser.add_argument("--ranks", nargs="+", type=int, default=[64, 128, 256, 512])
-    parser.add_argument("--implementations", nargs="+", default=IMPLEMENTATIONS)
+    parser.add_argument(
+        "--implementations", nargs="+", choices=IMPLEMENTATIONS, default=IMPLEMENTATIONS
+    )
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     for pattern in options.patterns:

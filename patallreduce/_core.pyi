@@ -80,7 +80,7 @@ def generate_steps(
     segment_time_s: float = 0.0,
 ) -> list[Step]: ...
 def clairvoyant(
-    implementation: Literal["linear", "pairing_heap", "segment_tree"],
+    implementation: Literal["linear", "pairing_heap", "segment_tree", "bit_rows"],
     ranks: int,
     segments: int,
     arrivals_s: Sequence[float] = ...,

@@ -49,6 +49,7 @@ Steps recursive_doubling_barrier(const Problem& problem, int rank);
 Steps dissemination_barrier(const Problem& problem, int rank);
 
 Steps pairwise_all_to_all(const Problem& problem, int rank);
+Steps clairvoyant_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant(const Problem& problem);
 
 }  // namespace patallreduce

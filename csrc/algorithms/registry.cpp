@@ -1,8 +1,6 @@
 // Adding an algorithm: its file, a declaration in algorithms.h, one entry here.
 #include "algorithms/registry.h"
 
-#include <utility>
-
 #include "algorithms/algorithms.h"
 #include "errors.h"
 
@@ -94,7 +92,7 @@ const std::vector<Algorithm>& algorithms() {
       {"clairvoyant", "reduce",
        "Marendic et al., J. Supercomput. 72 (2016), 1973-2013; on segment trees: Proficz, "
        "Ocetkiewicz, J. Supercomput. (2020)",
-       true, nullptr, false, false, clairvoyant},
+       true, clairvoyant_steps, false, false, clairvoyant},
   };
   return all;
 }
@@ -118,7 +116,6 @@ Steps generate_steps(const std::string& algorithm, const Problem& problem, int r
   check(problem);
   PATR_CHECK(rank >= 0 && rank < problem.ranks, ScheduleError, "expected a rank in 0..",
              problem.ranks - 1, ", got rank = ", rank);
-  if (found.generate_all) return std::move(found.generate_all(problem)[rank]);
   return found.generate(problem, rank);
 }
 

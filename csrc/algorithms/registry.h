@@ -13,11 +13,12 @@ struct Algorithm {
   const char* collective;
   const char* source;  // paper and section
   bool uses_arrivals;
-  // One rank's steps alone. Null where they follow from all ranks': then generate_all makes them.
+  // One rank's steps alone.
   Steps (*generate)(const Problem& problem, int rank);
   // Ranks take their places as they really arrive; generate() shows the schedule of arrivals given.
   bool dynamic = false;
   bool tree = false;  // every sum is that of schedule/tree.h
+  // All ranks' steps at once, where one rank's cost nearly as much; else null.
   std::vector<Steps> (*generate_all)(const Problem& problem) = nullptr;
 };
 

@@ -167,8 +167,8 @@ void bind_schedule(py::module_& m) {
       },
       "implementation"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
       "root"_a = 0, "segment_time_s"_a = 0.0,
-      "(schedule, bytes of state that making it took) by \"linear\", \"pairing_heap\" or "
-      "\"segment_tree\".");
+      "(schedule, bytes of state that making it took) by \"linear\", \"pairing_heap\", "
+      "\"segment_tree\" or \"bit_rows\".");
   m.def("verify", &verify, "schedule"_a, py::call_guard<py::gil_scoped_release>());
   m.def("algorithms", [] {
     py::list all;

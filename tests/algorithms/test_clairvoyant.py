@@ -1,4 +1,4 @@
-"""Clairvoyant's schedules: the papers' own, their lengths, and three ways that make the same."""
+"""Clairvoyant's schedules: the papers' own, their lengths, and four ways that make the same."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import patallreduce as pat
 from patallreduce import _core
 
-IMPLEMENTATIONS = ["linear", "pairing_heap", "segment_tree"]
+IMPLEMENTATIONS = ["linear", "pairing_heap", "segment_tree", "bit_rows"]
 
 
 def made_by(implementation, ranks, segments, arrivals_s=(), root=0, segment_time_s=0.0):
@@ -170,7 +170,7 @@ POWERS = [4, 8, 16, 32, 64, 128, 256, 512]
 def test_as_many_rounds_as_the_bound_for_equal_arrivals(ranks):
     """CLV16, section 5.4: log2 P + N - 1 for all powers of two from 4 to 512, equal arrivals."""
     for segments in POWERS:
-        schedule = made_by("segment_tree", ranks, segments)
+        schedule = pat.schedule("clairvoyant", ranks, segments, collective="reduce")
         assert rounds_of(schedule) == math.log2(ranks) + segments - 1
 
 
@@ -208,10 +208,12 @@ def assert_equal_and_right(problem):
     for other in others:
         assert steps_of(other) == steps_of(first), problem
     pat.verify(first)
+    rank = problem["root"] // 2
+    assert _core.generate_steps("clairvoyant", rank, **problem) == first.steps(rank)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_three_make_the_same_schedule(seed):
+def test_all_make_the_same_schedule(seed):
     choose = random.Random(seed)
     for _ in range(10):
         assert_equal_and_right(random_problem(choose, 32))
@@ -219,7 +221,7 @@ def test_the_three_make_the_same_schedule(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100))
-def test_the_three_make_the_same_thousand_schedules(seed):
+def test_all_make_the_same_thousand_schedules(seed):
     choose = random.Random(1000 + seed)
     for _ in range(10):
         assert_equal_and_right(random_problem(choose, 64))
