@@ -16,4 +16,8 @@ Steps reproducible(const Problem& problem, int rank);
 Steps pairwise_all_gather(const Problem& problem, int rank);
 Steps pairwise_all_to_all(const Problem& problem, int rank);
 
+// Round by round, for algorithms/streamed.cpp: all rounds of a rank in order are its steps.
+int ring_rounds(const Problem& problem);
+void append_ring_round(const Problem& problem, int rank, int round, Steps& steps);
+
 }  // namespace patallreduce

@@ -14,6 +14,7 @@ struct Part {
 };
 
 inline Part part(std::int64_t j, int ranks, int segments) {
+  if (segments == ranks) return {std::int32_t(j), std::int32_t(j + 1)};  // saves two divisions
   return {std::int32_t(j * segments / ranks), std::int32_t((j + 1) * segments / ranks)};
 }
 

@@ -108,6 +108,7 @@ void bind_simulation(py::module_& m) {
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");
+  bind_network(m);
   bind_selector(m);
   m.def("estimate", &estimate, "algorithm"_a, "arrivals_s"_a, "segments"_a, "message_bytes"_a,
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
