@@ -13,10 +13,14 @@ namespace patallreduce {
 enum class What : std::uint32_t { arrives, sent, landed, received, summed, may_leave };
 
 struct Event {
-  double at_s;
-  std::uint64_t order;  // its number, then what
-  std::int32_t where;   // rank or channel
-  std::int32_t which;   // step or message
+  Event() = default;
+  Event(double at_s, std::uint64_t order, std::int32_t where, std::int32_t which)
+      : at_s(at_s), order(order), where(where), which(which) {}
+
+  double at_s = HUGE_VAL;
+  std::uint64_t order = 0;  // its number, then what
+  std::int32_t where = 0;   // rank or channel
+  std::int32_t which = 0;   // step or message
 
   What what() const { return static_cast<What>(order & 7); }
 };
@@ -31,8 +35,9 @@ class EventHeap {
   bool empty() const { return events_.empty(); }
   const Event& top() const { return events_.front(); }
 
-  void push(const Event& event) {
-    events_.push_back(event);
+  template <typename... Fields>
+  void push(Fields... fields) {
+    events_.emplace_back(fields...);
     std::push_heap(events_.begin(), events_.end(), later);
   }
 
@@ -47,44 +52,83 @@ class EventHeap {
   std::vector<Event> events_;
 };
 
-// Of one rank: its own events are few, and messages from its one sender come nearly in order.
+// Events that are found in the order of time, or nearly.
+class EventLane {
+ public:
+  bool empty() const { return head_ == events_.size(); }
+  const Event& top() const { return events_[head_]; }
+
+  template <typename... Fields>
+  void push(Fields... fields) {
+    events_.emplace_back(fields...);
+    for (std::size_t i = events_.size() - 1; i > head_ && later(events_[i - 1], events_[i]); --i) {
+      std::swap(events_[i - 1], events_[i]);
+    }
+  }
+
+  void drop() {
+    if (++head_ == events_.size()) {
+      events_.clear();
+      head_ = 0;
+    } else if (head_ == most_dropped) {
+      events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
+  }
+
+ private:
+  static constexpr std::size_t most_dropped = 128;  // before the rest moves up
+
+  std::vector<Event> events_;  // from head_ on
+  std::size_t head_ = 0;
+};
+
+// Of one rank: one message leaves at a time, the processor does one thing after the other, and the
+// messages of its one sender come one behind the other.
 class RankEvents {
  public:
   double next_s() const {
-    const double own_s = own_.empty() ? HUGE_VAL : own_.top().at_s;
-    return head_ == inbox_.size() ? own_s : std::min(own_s, inbox_[head_].at_s);
+    double at_s = sent_.at_s;
+    if (!landing_.empty()) at_s = std::min(at_s, landing_.top().at_s);
+    if (!working_.empty()) at_s = std::min(at_s, working_.top().at_s);
+    if (!others_.empty()) at_s = std::min(at_s, others_.top().at_s);
+    return at_s;
   }
 
-  void push(const Event& event) { own_.push(event); }
-
-  void push_message(const Event& event) {
-    inbox_.push_back(event);
-    for (std::size_t i = inbox_.size() - 1; i > head_ && later(inbox_[i - 1], inbox_[i]); --i) {
-      std::swap(inbox_[i - 1], inbox_[i]);
+  template <typename... Fields>
+  void push(What what, Fields... fields) {
+    if (what == What::sent) {
+      sent_ = Event(fields...);
+    } else if (what == What::landed) {
+      landing_.push(fields...);
+    } else if (what == What::summed || what == What::received) {
+      working_.push(fields...);
+    } else {
+      others_.push(fields...);
     }
   }
 
   // next_s() must be finite.
   Event pop() {
-    if (head_ == inbox_.size() || (!own_.empty() && later(inbox_[head_], own_.top())))
-      return own_.pop();
-    const Event event = inbox_[head_++];
-    if (head_ == inbox_.size()) {
-      inbox_.clear();
-      head_ = 0;
-    } else if (head_ == most_read) {
-      inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<std::ptrdiff_t>(head_));
-      head_ = 0;
+    const Event* next = &sent_;
+    if (!landing_.empty() && later(*next, landing_.top())) next = &landing_.top();
+    if (!working_.empty() && later(*next, working_.top())) next = &working_.top();
+    if (!others_.empty() && later(*next, others_.top())) return others_.pop();
+    const Event event = *next;
+    if (next == &sent_) {
+      sent_.at_s = HUGE_VAL;
+    } else if (event.what() == What::landed) {
+      landing_.drop();
+    } else {
+      working_.drop();
     }
     return event;
   }
 
  private:
-  static constexpr std::size_t most_read = 128;  // kept before the rest moves up
-
-  EventHeap own_;
-  std::vector<Event> inbox_;  // from head_ on
-  std::size_t head_ = 0;
+  Event sent_;  // at_s infinite: none
+  EventLane landing_, working_;
+  EventHeap others_;
 };
 
 }  // namespace patallreduce

@@ -14,9 +14,10 @@ namespace patallreduce {
 
 namespace {
 
-// A window is refilled when it falls below the first, up to the second.
-constexpr std::int32_t least_steps = 8, enough_steps = 32;
-constexpr std::size_t least_blocks = 3, enough_blocks = 6;
+// A window is refilled when fewer steps than the first wait for something, or fewer than three
+// blocks; then to the second, or six.
+constexpr std::int32_t least_waiting = 8, enough_waiting = 32;
+constexpr std::int32_t least_blocks = 3, enough_blocks = 6;
 // A rank's events in a row, so that the messages waiting at the next rank stay few.
 constexpr int most_in_a_row = 128;
 
@@ -42,7 +43,7 @@ struct RankState {
   std::size_t next = 0;
   std::vector<std::int32_t> before_arrival;  // ready, but for the arrival
   int next_block = 0;
-  std::vector<std::int32_t> block_ends;  // of the blocks that are not done, last first
+  std::int32_t waiting = 0;  // steps in the window that are not done and have not lined up to leave
   Hint out, in;
   // Records of what last used the port, the processor, and made the result.
   std::int32_t send_record = -1, receive_record = -1, work_record = -1, finish_record = -1;
@@ -118,13 +119,11 @@ class StreamedRun {
   double arrival_s(std::int32_t rank) const { return arrivals_s_.empty() ? 0 : arrivals_s_[rank]; }
 
   void push(std::int32_t rank, double at_s, What what, std::int32_t where, std::int32_t which) {
-    const Event event{at_s, found_++ << 3 | static_cast<std::uint64_t>(what), where, which};
-    if (!by_rank_) {
-      events_.push(event);
-    } else if (what == What::landed) {
-      ranks_[rank].events.push_message(event);
+    const std::uint64_t order = found_++ << 3 | static_cast<std::uint64_t>(what);
+    if (by_rank_) {
+      ranks_[rank].events.push(what, at_s, order, where, which);
     } else {
-      ranks_[rank].events.push(event);
+      events_.push(at_s, order, where, which);
     }
   }
 
@@ -204,25 +203,18 @@ class StreamedRun {
   // Generates what is near.
   void refill(std::int32_t rank) {
     RankState& state = ranks_[rank];
-    for (;;) {  // what is new may be done at once
-      auto& ends = state.block_ends;
-      const std::int32_t begin = state.window.begin();
-      while (!ends.empty() && ends.back() <= begin) ends.pop_back();
-      if (state.next_block == blocks_ ||
-          (state.window.end() - begin >= least_steps && ends.size() >= least_blocks))
-        return;
+    while (state.next_block < blocks_ &&
+           state.waiting < std::max(least_waiting, least_blocks * longest_block_)) {
       block_.clear();
       const std::int32_t first = state.window.end();
-      std::size_t blocks = ends.size();
-      new_ends_.clear();
-      while (
-          state.next_block < blocks_ &&
-          (first - begin + std::int32_t(block_.size()) < enough_steps || blocks < enough_blocks)) {
+      while (state.next_block < blocks_ &&
+             state.waiting < std::max(enough_waiting, enough_blocks * longest_block_)) {
+        const auto before = static_cast<std::int32_t>(block_.size());
         source_.append(rank, state.next_block++, block_);
-        new_ends_.push_back(first + static_cast<std::int32_t>(block_.size()));
-        ++blocks;
+        const std::int32_t added = static_cast<std::int32_t>(block_.size()) - before;
+        longest_block_ = std::max(longest_block_, added);
+        state.waiting += added;
       }
-      ends.insert(ends.begin(), new_ends_.rbegin(), new_ends_.rend());
       for (std::size_t i = 0; i < block_.size(); ++i) check_step(rank, first, i);
       state.window.append(block_, conflicts_);
       starters_.clear();
@@ -325,6 +317,8 @@ class StreamedRun {
 
   void line_up(std::int32_t rank, std::int32_t n) {
     RankState& state = ranks_[rank];
+    --state.waiting;
+    if (!state.sending && state.ready.empty()) return send(rank, n, now_s_);
     state.ready.push_back({now_s_, n});
     for (std::size_t i = state.ready.size() - 1;
          i > state.next && state.ready[i - 1].since_s == now_s_ && state.ready[i - 1].step > n;
@@ -342,6 +336,11 @@ class StreamedRun {
       state.ready.clear();
       state.next = 0;
     }
+    send(rank, n, since_s);
+  }
+
+  void send(std::int32_t rank, std::int32_t n, double since_s) {
+    RankState& state = ranks_[rank];
     LiveStep& step = state.window[n];
     state.sending = true;
     if (since_s < now_s_) step.record = state.send_record;  // it waited for the port
@@ -459,6 +458,7 @@ class StreamedRun {
     RankState& state = ranks_[rank];
     const LiveStep& step = state.window[n];
     const std::int32_t record = state.done_record = step.record;
+    if (step.verb != Verb::send) --state.waiting;
     if (step.needs_arrival && now_s_ >= state.finish_s) {
       state.finish_s = now_s_;
       state.finish_record = record;
@@ -561,7 +561,8 @@ class StreamedRun {
   Cost cost_{};
   std::vector<Record> records_;
   Steps block_;
-  std::vector<std::int32_t> new_ends_, starters_;
+  std::int32_t longest_block_ = 0;
+  std::vector<std::int32_t> starters_;
   Account account_;
 };
 

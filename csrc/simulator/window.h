@@ -30,7 +30,7 @@ class Conflicts {
 
   void clear() {
     ++epoch_;
-    readers_.clear();
+    count_ = 0;
   }
 
   // Calls wait_for(earlier) for every step since `clear` that step i has to wait for, some twice.
@@ -41,8 +41,10 @@ class Conflicts {
       if (touch.epoch != epoch_) touch = {epoch_, -1, -1};
       if (touch.writer >= 0) wait_for(touch.writer);
       if (step.verb == Verb::send) {
-        readers_.push_back({i, touch.readers});
-        touch.readers = static_cast<std::int32_t>(readers_.size()) - 1;
+        if (count_ == readers_.size()) readers_.resize(2 * count_ + 64);
+        readers_[count_].step = i;
+        readers_[count_].next = touch.readers;
+        touch.readers = static_cast<std::int32_t>(count_++);
       } else {
         for (std::int32_t r = touch.readers; r >= 0; r = readers_[r].next) {
           wait_for(readers_[r].step);
@@ -65,7 +67,8 @@ class Conflicts {
 
   std::uint32_t epoch_ = 0;
   std::vector<Touch> touches_;
-  std::vector<Reader> readers_;
+  std::vector<Reader> readers_;  // `count_` of them
+  std::size_t count_ = 0;
 };
 
 class Window {
@@ -116,11 +119,12 @@ class Window {
     std::int32_t edge = free_;
     if (edge < 0) {
       edge = static_cast<std::int32_t>(edges_.size());
-      edges_.push_back({});
+      edges_.emplace_back();
     } else {
       free_ = edges_[edge].next;
     }
-    edges_[edge] = {later, -1};
+    edges_[edge].later = later;
+    edges_[edge].next = -1;
     (step.last_unlock >= 0 ? edges_[step.last_unlock].next : step.unlocks) = edge;
     step.last_unlock = edge;
     ++(*this)[later].waits;
