@@ -626,7 +626,9 @@ def _reduce_bytes_per_s(dtype: torch.dtype) -> float:
     for _ in range(3):
         start_s = time.monotonic()
         out = received.data_ptr()
-        _core.combine(out, 0, out, held.data_ptr(), received.numel(), dtype_of(held).name, "sum", 1.0)
+        _core.combine(
+            out, 0, out, held.data_ptr(), received.numel(), dtype_of(held).name, "sum", 1.0
+        )
         fastest_s = min(fastest_s, time.monotonic() - start_s)
     return received_bytes / fastest_s
 

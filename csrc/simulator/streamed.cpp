@@ -19,7 +19,7 @@ namespace {
 constexpr std::int32_t least_waiting = 8, enough_waiting = 32;
 constexpr std::int32_t least_blocks = 3, enough_blocks = 6;
 // A rank's events in a row, so that the messages waiting at the next rank stay few.
-constexpr int most_in_a_row = 128;
+constexpr int most_in_a_row = 512;
 
 struct ReadySend {
   double since_s;

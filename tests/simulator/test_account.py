@@ -17,9 +17,11 @@ def exactly(value):
 
 
 def test_the_critical_path_of_a_chain_with_a_late_rank():
-    """From its arrival: the first sum, its sends to the first rank one after the other, the
-    last one's way down the chain. 0 -> 1 -> 2 and 2 -> 0 -> 1, of 3 segments; rank 2's port is the
-    slowest, so that nothing else has to wait."""
+    """The first sum, the sends to the first rank one behind the other, the last one's way on.
+
+    0 -> 1 -> 2 and 2 -> 0 -> 1, of 3 segments; rank 2's port is the slowest, so that nothing else
+    has to wait.
+    """
     arrivals_s = [0, 0, 5]
     schedule = pat.schedule("slt", 3, 3, arrivals_s)
     network = pat.Network((LINK, LINK, pat.Link(20e-6, 10e6, 5e9)))

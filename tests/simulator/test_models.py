@@ -23,9 +23,7 @@ def exactly(value):
 def one_message(link, message_bytes):
     """A reduce of two ranks: 1 sends, 0 adds."""
     steps = [[Step("recv_reduce", 1, 0, 1)], [Step("send", 0, 0, 1)]]
-    return pat.simulate(
-        pat.Schedule.from_steps(steps, 1, collective="reduce"), link, message_bytes
-    )
+    return pat.simulate(pat.Schedule.from_steps(steps, 1, collective="reduce"), link, message_bytes)
 
 
 def test_one_message_in_loggp():
@@ -57,7 +55,10 @@ def test_two_messages_of_one_rank_in_loggp():
 
 def test_an_overhead_longer_than_the_gap():
     """Ports rest for o then: 6 + 10 G, and the second message is there at 16 + 5 + 12 + 10."""
-    steps = [[Step("send", 1, 0, 1), Step("send", 1, 1, 2)], [Step("recv", 0, s, s + 1) for s in (0, 1)]]
+    steps = [
+        [Step("send", 1, 0, 1), Step("send", 1, 1, 2)],
+        [Step("recv", 0, s, s + 1) for s in (0, 1)],
+    ]
     schedule = pat.Schedule.from_steps(steps, 2, collective="broadcast")
     link = pat.LogGP(5, 6, 4, 1)
     assert pat.simulate(schedule, link, 22).finish_s[1] == exactly(16 + 5 + 12 + 10)
@@ -173,9 +174,7 @@ def test_an_uplink_is_shared_in_turns(uplink_bytes_per_s, first_s, second_s):
 
 def test_within_a_node_messages_take_its_own_link():
     memory = pat.Link(0.25, 400, 100, port_share=1.0)
-    network = pat.Network(
-        HOCKNEY, nodes=(0, 1, 0, 1), within_node=memory, uplink_bytes_per_s=1
-    )
+    network = pat.Network(HOCKNEY, nodes=(0, 1, 0, 1), within_node=memory, uplink_bytes_per_s=1)
     assert pat.simulate(two_pairs(), network, 100).finish_s[2:] == exactly((0.5, 0.5))
 
 

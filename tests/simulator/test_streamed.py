@@ -44,9 +44,7 @@ def test_equal_arrivals(name, ranks, cuts):
         for message_bytes in (100_000, 3, 0):
             stored = pat.simulate(schedule, link, message_bytes)
             for in_order in (False, True):
-                found = streamed(
-                    name, ranks, segments, link, message_bytes, [], in_order=in_order
-                )
+                found = streamed(name, ranks, segments, link, message_bytes, [], in_order=in_order)
                 assert tuple(found[0]) == stored.finish_s
 
 
@@ -122,7 +120,9 @@ def test_a_reduce_and_a_broadcast_are_as_stored():
     reduce = [[Step("recv_reduce", 1, 0, 2)], [Step("recv_reduce", 2, 0, 2), Step("send", 0, 0, 2)]]
     reduce.append([Step("send", 1, 0, 2)])
     spread = [[Step("send", 1, 0, 1), Step("send", 1, 1, 2)]]
-    spread.append([step for s in (0, 1) for step in (Step("recv", 0, s, s + 1), Step("send", 2, s, s + 1))])
+    spread.append(
+        [step for s in (0, 1) for step in (Step("recv", 0, s, s + 1), Step("send", 2, s, s + 1))]
+    )
     spread.append([Step("recv", 1, 0, 1), Step("recv", 1, 1, 2)])
     for steps, arrivals_s in ((reduce, [0, 0.1, 0.2]), (spread, [0.1, 0.3, 0])):
         schedule = pat.Schedule.from_steps(steps, 2, collective="reduce")
@@ -141,9 +141,7 @@ def test_memory_does_not_grow_with_the_rounds():
 
 
 def test_doubling_of_thousands_of_ranks():
-    result = pat.simulate_algorithm(
-        "recursive_doubling", 4096, 1, link=LINK, message_bytes=1000
-    )
+    result = pat.simulate_algorithm("recursive_doubling", 4096, 1, link=LINK, message_bytes=1000)
     assert result.after_last_arrival_s == pytest.approx(12 * (20e-6 + 1000 / 25e6 + 1000 / 5e9))
 
 
