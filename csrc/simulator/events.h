@@ -29,6 +29,10 @@ inline bool later(const Event& a, const Event& b) {
   return a.at_s != b.at_s ? a.at_s > b.at_s : a.order > b.order;
 }
 
+struct Later {
+  bool operator()(const Event& a, const Event& b) const { return later(a, b); }
+};
+
 // Of all ranks: a heap.
 class EventHeap {
  public:
@@ -38,12 +42,12 @@ class EventHeap {
   template <typename... Fields>
   void push(Fields... fields) {
     events_.emplace_back(fields...);
-    std::push_heap(events_.begin(), events_.end(), later);
+    std::push_heap(events_.begin(), events_.end(), Later{});
   }
 
   Event pop() {
     const Event event = events_.front();
-    std::pop_heap(events_.begin(), events_.end(), later);
+    std::pop_heap(events_.begin(), events_.end(), Later{});
     events_.pop_back();
     return event;
   }
