@@ -124,7 +124,8 @@ def measure_port_share(ranks: int, link: Link, ring_s: Callable[[int, int], floa
         ring_s: Runs one ring all-reduce of so many bytes in so many segments, as in `measure`.
 
     Returns:
-        0 to 1, as `Link.port_share`.
+        0 to 1, as `Link.port_share`. A round takes one latency at least, so that shares below 1/c
+        are told as 1/c (c = 32).
     """
     segments = ranks * _PIECES
     seconds = min(ring_s(segments * _PIECE_BYTES, segments) for _ in range(_ROUNDS))
