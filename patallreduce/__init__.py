@@ -10,14 +10,16 @@ from patallreduce._core import (
     TransportError,
     TransportTimeout,
 )
+from patallreduce.calibration import calibrate
 from patallreduce.communicator import Communicator
 from patallreduce.fingerprint import fingerprint
 from patallreduce.hooks import register
 from patallreduce.iterations import load_iterations, save_iterations
 from patallreduce.leaf_sampler import LeafSampler
 from patallreduce.link import Link
+from patallreduce.networks import LogGP, Network, PLogP
 from patallreduce.schedules import algorithms, schedule, verify
-from patallreduce.simulation import Result, simulate
+from patallreduce.simulation import PathStep, Result, simulate, simulate_algorithm
 from patallreduce.stragglers import straggler_report
 from patallreduce.trace import write_trace
 from patallreduce.work import Work
@@ -26,7 +28,11 @@ __all__ = [
     "Communicator",
     "LeafSampler",
     "Link",
+    "LogGP",
     "MismatchError",
+    "Network",
+    "PLogP",
+    "PathStep",
     "PeerLostError",
     "Result",
     "Schedule",
@@ -36,6 +42,7 @@ __all__ = [
     "TransportTimeout",
     "Work",
     "algorithms",
+    "calibrate",
     "distributions",
     "fingerprint",
     "hooks",
@@ -45,6 +52,7 @@ __all__ = [
     "save_iterations",
     "schedule",
     "simulate",
+    "simulate_algorithm",
     "statistics",
     "straggler_report",
     "verify",

@@ -390,6 +390,71 @@ def simulate_ports(
     transfers_s: Sequence[tuple[float, float]],
     port_share: float,
 ) -> list[tuple[int, float, float]]: ...
+
+# (finish_s, average_elapsed_s, after_last_arrival_s, sends_s, receives_s, works_s, critical_path)
+Account: TypeAlias = tuple[
+    list[float],
+    float,
+    float,
+    list[float],
+    list[float],
+    list[float],
+    list[tuple[int, int, float]],
+]
+
+class Network:
+    model_of: Sequence[int]
+    node_of: Sequence[int]
+    within_node: int
+    uplink_bytes_per_s: float
+    posted_before_arrival: bool
+    def add_hockney(
+        self,
+        latency_s: float,
+        bytes_per_s: float,
+        reduce_bytes_per_s: float,
+        transfers_s: Sequence[tuple[float, float]],
+        port_share: float,
+    ) -> None: ...
+    def add_loggp(
+        self,
+        latency_s: float,
+        overhead_s: float,
+        gap_s: float,
+        gap_per_byte_s: float,
+        reduce_bytes_per_s: float,
+    ) -> None: ...
+    def add_plogp(
+        self,
+        latency_s: float,
+        gap_s: Sequence[tuple[float, float]],
+        send_overhead_s: Sequence[tuple[float, float]],
+        receive_overhead_s: Sequence[tuple[float, float]],
+        reduce_bytes_per_s: float,
+    ) -> None: ...
+    def check(self, ranks: int) -> None: ...
+
+def simulate_on_network(
+    schedule: Schedule,
+    message_bytes: int,
+    arrivals_s: Sequence[float],
+    network: Network,
+    critical_path: bool = False,
+    in_order_of_time: bool = False,
+) -> Account: ...
+def simulate_algorithm(
+    algorithm: str,
+    ranks: int,
+    segments: int,
+    predicted_s: Sequence[float],
+    root: int,
+    segment_time_s: float,
+    message_bytes: int,
+    arrivals_s: Sequence[float],
+    network: Network,
+    critical_path: bool = False,
+    in_order_of_time: bool = False,
+) -> Account: ...
 def transfer_s(
     message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
 ) -> float: ...

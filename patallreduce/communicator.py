@@ -12,6 +12,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,7 @@ from patallreduce import _core, environment, ucx
 from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.collectives import Collectives
 from patallreduce.iterations import Iteration
-from patallreduce.link import Link, measure
+from patallreduce.link import Link, measure, measure_port_share
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
 from patallreduce.streams import PLAIN, Stream, Warner
@@ -623,26 +624,48 @@ class Communicator(Collectives):
             )
         self._engine.check()
 
-    def _measure_link(self) -> Link:
-        def run(tensor: torch.Tensor, op: str) -> None:
-            call = _core.Call(
-                tensor.numel(), dtype_of(tensor), OPS[op], -1, "ring", self.ranks, [], 0.0
-            )
-            self._engine.wait(self._engine.begin(tensor.data_ptr(), call, self._timeout_s))
+    def _measure_link(self, dtype: torch.dtype = torch.float32) -> Link:
+        self._ring_s(1024)  # connections stand and caches are warm after this
+        seconds_per_byte = 1 / _reduce_bytes_per_s(dtype)
+        return measure(self.ranks, self._ring_s, 1 / self._of_the_slowest(seconds_per_byte))
 
-        def ring_s(message_bytes: int) -> float:
-            message = torch.zeros(message_bytes, dtype=torch.uint8)
-            run(torch.zeros(self.ranks), "sum")  # start together
-            start_s = time.monotonic()
-            run(message, "max")
-            longest_s = torch.full((self.ranks,), time.monotonic() - start_s, dtype=torch.float64)
-            run(longest_s, "max")
-            return float(longest_s[0])
+    def _ring_s(self, message_bytes: int, segments: int | None = None) -> float:
+        """Seconds of one ring on the slowest rank, default: of one segment per rank. Collective."""
+        message = torch.zeros(message_bytes, dtype=torch.uint8)
+        self._ring(torch.zeros(self.ranks), "sum")  # start together
+        start_s = time.monotonic()
+        self._ring(message, "max", segments)
+        return self._of_the_slowest(time.monotonic() - start_s)
 
-        ring_s(1024)  # connections stand and caches are warm after this
-        seconds_per_byte = torch.full((self.ranks,), 1 / _reduce_bytes_per_s(), dtype=torch.float64)
-        run(seconds_per_byte, "max")
-        return measure(self.ranks, ring_s, 1 / float(seconds_per_byte[0]))
+    def _of_the_slowest(self, seconds: float) -> float:
+        longest_s = torch.full((self.ranks,), seconds, dtype=torch.float64)
+        self._ring(longest_s, "max")
+        return float(longest_s[0])
+
+    def _ring(self, tensor: torch.Tensor, op: str, segments: int | None = None) -> None:
+        call = _core.Call(
+            tensor.numel(),
+            dtype_of(tensor),
+            OPS[op],
+            -1,
+            "ring",
+            segments or self.ranks,
+            [],
+            0.0,
+        )
+        self._engine.wait(self._engine.begin(tensor.data_ptr(), call, self._timeout_s))
+
+    def measure_link(self, dtype: torch.dtype = torch.float32) -> Link:
+        """Measure the link anew, as :func:`patallreduce.calibrate` does. Collective.
+
+        What `link` is stays as it is: it must not change while plans are made with it.
+        """
+        check_tensor(torch.zeros(1, dtype=dtype), self.rank)
+        self.check_usable()
+        if self.ranks == 1:
+            return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
+        link = self._measure_link(dtype)
+        return replace(link, port_share=measure_port_share(self.ranks, link, self._ring_s))
 
 
 def _connect(rendezvous: Rendezvous, name: str, token: int) -> _core.Ucx:
@@ -667,14 +690,16 @@ def _close(
         completer.join()
 
 
-def _reduce_bytes_per_s() -> float:
-    received, held = torch.zeros(2**18), torch.zeros(2**18)
+def _reduce_bytes_per_s(dtype: torch.dtype) -> float:
+    received, held = torch.zeros(2**18, dtype=dtype), torch.zeros(2**18, dtype=dtype)
     received_bytes = received.numel() * received.element_size()
     fastest_s = float("inf")
     for _ in range(3):
         start_s = time.monotonic()
         out = received.data_ptr()
-        _core.combine(out, 0, out, held.data_ptr(), received.numel(), "float32", "sum", 1.0)
+        _core.combine(
+            out, 0, out, held.data_ptr(), received.numel(), dtype_of(held).name, "sum", 1.0
+        )
         fastest_s = min(fastest_s, time.monotonic() - start_s)
     return received_bytes / fastest_s
 

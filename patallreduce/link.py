@@ -106,3 +106,29 @@ def measure(ranks: int, ring_s: Callable[[int], float], reduce_bytes_per_s: floa
         transfers_s.insert(0, (message_bytes / ranks, longest_s))
     part_bytes, part_s = transfers_s[-1]
     return Link(latency_s, part_bytes / part_s, reduce_bytes_per_s, tuple(transfers_s))
+
+
+_PIECES = 32
+_PIECE_BYTES = 64
+
+
+def measure_port_share(ranks: int, link: Link, ring_s: Callable[[int, int], float]) -> float:
+    """Measure which share of the latency occupies a port: by a ring of many tiny messages.
+
+    A ring whose parts are cut into c pieces takes 2(P-1) rounds, each as long as a port needs for
+    its c messages: ``c * (port_share * latency_s + transfer_s)``. Tiny pieces leave the latency.
+
+    Args:
+        ranks: P >= 2.
+        link: The measured one, whose port_share is not looked at.
+        ring_s: Runs one ring all-reduce of so many bytes in so many segments, as in `measure`.
+
+    Returns:
+        0 to 1, as `Link.port_share`. A round takes one latency at least, so that shares below 1/c
+        are told as 1/c (c = 32).
+    """
+    segments = ranks * _PIECES
+    seconds = min(ring_s(segments * _PIECE_BYTES, segments) for _ in range(_ROUNDS))
+    message_s = seconds / (2 * (ranks - 1)) / _PIECES
+    share = (message_s - link.transfer_s(_PIECE_BYTES)) / link.latency_s
+    return min(max(share, 0.0), 1.0)

@@ -51,14 +51,9 @@ def schedule(
     Source: each algorithm's own is in :func:`algorithms`.
 
     """
-    known = algorithms(collective)
-    if name not in known:
-        raise ScheduleError(
-            f"unknown algorithm {name!r} for {collective}; known: {', '.join(known)}"
-        )
     ranks = operator.index(ranks)
     return _core.generate(
-        name,
+        checked_name(name, collective),
         ranks,
         ranks if segments is None else operator.index(segments),
         seconds(arrivals_s),
@@ -102,6 +97,16 @@ def algorithms(collective: str = "all_reduce") -> dict[str, str]:
             f"no algorithm for collective {collective!r}; known collectives: {', '.join(known)}"
         )
     return found
+
+
+def checked_name(name: str, collective: str) -> str:
+    """Return the name, or raise a ScheduleError unless it is an algorithm for `collective`."""
+    known = algorithms(collective)
+    if name not in known:
+        raise ScheduleError(
+            f"unknown algorithm {name!r} for {collective}; known: {', '.join(known)}"
+        )
+    return name
 
 
 def seconds(arrivals_s: Iterable[SupportsFloat] | None) -> list[float]:

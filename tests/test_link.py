@@ -3,7 +3,7 @@
 import pytest
 
 import patallreduce as pat
-from patallreduce.link import measure
+from patallreduce.link import measure, measure_port_share
 
 
 def ring_s(ranks, latency_s, transfer_s):
@@ -46,3 +46,21 @@ def test_a_link_of_latency_alone():
     link = measure(3, lambda message_bytes: 1e-3, 5e9)
     assert link.latency_s == pytest.approx(1e-3 / 4)
     assert link.bytes_per_s > 0
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 1.0])
+def test_the_share_of_the_latency_that_occupies_a_port_is_found(share):
+    """Measured on the simulator, by the ring that the communicator would run."""
+    link = pat.Link(20e-6, 25e6, 5e9, port_share=share)
+
+    def simulated_s(message_bytes, segments):
+        schedule = pat.schedule("ring", 4, segments)
+        return pat.simulate(schedule, link, message_bytes).after_last_arrival_s
+
+    assert measure_port_share(4, link, simulated_s) == pytest.approx(share, rel=0.1)
+
+
+def test_a_port_share_stays_within_0_and_1():
+    link = pat.Link(20e-6, 25e6, 5e9)
+    assert measure_port_share(4, link, lambda message_bytes, segments: 1e-9) == 0
+    assert measure_port_share(4, link, lambda message_bytes, segments: 1.0) == 1

@@ -52,4 +52,8 @@ Steps pairwise_all_to_all(const Problem& problem, int rank);
 Steps clairvoyant_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant(const Problem& problem);
 
+// Round by round, for algorithms/streamed.cpp: all rounds of a rank in order are its steps.
+int ring_rounds(const Problem& problem);
+void append_ring_round(const Problem& problem, int rank, int round, Steps& steps);
+
 }  // namespace patallreduce

@@ -16,22 +16,30 @@
 
 namespace patallreduce {
 
-Steps ring(const Problem& problem, int rank) {
+int ring_rounds(const Problem& problem) { return 2 * (problem.ranks - 1); }
+
+void append_ring_round(const Problem& problem, int rank, int round, Steps& steps) {
   const int ranks = problem.ranks;
-  const int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
+  const int right = rank + 1 < ranks ? rank + 1 : 0, left = (rank > 0 ? rank : ranks) - 1;
   const auto part_at = [&](int distance) {  // of the part that started that far to the left
-    return part((rank + 2 * ranks - distance) % ranks, ranks, problem.segments);
+    int first = rank - distance;
+    while (first < 0) first += ranks;
+    return part(first, ranks, problem.segments);
   };
+  const Verb take = round < ranks - 1 ? Verb::recv_reduce : Verb::recv;
+  const Part out = part_at(round), in = part_at(round + 1);
+  // Alternating, so that an executor that posts in program order keeps both directions busy.
+  for (int i = 0; i < std::max(out.last - out.first, in.last - in.first); ++i) {
+    const int sent = out.first + i, taken = in.first + i;
+    if (sent < out.last) steps.push_back({Verb::send, right, sent, sent + 1, round});
+    if (taken < in.last) steps.push_back({take, left, taken, taken + 1, round});
+  }
+}
+
+Steps ring(const Problem& problem, int rank) {
   Steps steps;
-  for (int round = 0; round < 2 * (ranks - 1); ++round) {
-    const Verb take = round < ranks - 1 ? Verb::recv_reduce : Verb::recv;
-    const Part out = part_at(round), in = part_at(round + 1);
-    // Alternating, so that an executor that posts in program order keeps both directions busy.
-    for (int i = 0; i < std::max(out.last - out.first, in.last - in.first); ++i) {
-      const int sent = out.first + i, taken = in.first + i;
-      if (sent < out.last) steps.push_back({Verb::send, right, sent, sent + 1, round});
-      if (taken < in.last) steps.push_back({take, left, taken, taken + 1, round});
-    }
+  for (int round = 0; round < ring_rounds(problem); ++round) {
+    append_ring_round(problem, rank, round, steps);
   }
   return steps;
 }

@@ -126,6 +126,7 @@ void bind_simulation(py::module_& m) {
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
         "(send, begin_s, end_s) of every message, as simulate() saw it; `send` numbers the steps "
         "of all ranks one after the other. Raises what simulate() does.");
+  bind_network(m);
   bind_selector(m);
   m.def("estimate", &estimate, "algorithm"_a, "arrivals_s"_a, "segments"_a, "message_bytes"_a,
         "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,

@@ -225,15 +225,19 @@ class SimulatedRun {
   std::vector<PortUse> uses_;
 };
 
-Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
-                        const std::vector<double>& arrivals_s, bool with_uses) {
-  check(link);
-  PATR_CHECK(arrivals_s.empty() || arrivals_s.size() == std::size_t(ranks_), ScheduleError,
-             "expected one arrival per rank (", ranks_, "), got ", arrivals_s.size(), " arrivals");
+void check_arrivals(const std::vector<double>& arrivals_s, int ranks) {
+  PATR_CHECK(arrivals_s.empty() || arrivals_s.size() == std::size_t(ranks), ScheduleError,
+             "expected one arrival per rank (", ranks, "), got ", arrivals_s.size(), " arrivals");
   for (std::size_t rank = 0; rank < arrivals_s.size(); ++rank) {
     PATR_CHECK(std::isfinite(arrivals_s[rank]), ScheduleError, "expected a finite arrival, got ",
                arrivals_s[rank], " s for rank ", rank);
   }
+}
+
+Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
+                        const std::vector<double>& arrivals_s, bool with_uses) {
+  check(link);
+  check_arrivals(arrivals_s, ranks_);
   return SimulatedRun(*this, message_bytes, link, arrivals_s, with_uses).run();
 }
 

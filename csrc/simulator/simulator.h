@@ -37,6 +37,9 @@ struct Outcome {
   double after_last_arrival_s(const std::vector<double>& arrivals_s) const;
 };
 
+// Throws ScheduleError unless there are none, or a finite one for every rank.
+void check_arrivals(const std::vector<double>& arrivals_s, int ranks);
+
 // A schedule prepared once, to be run under many arrivals. Not thread-safe.
 class Simulation {
  public:
