@@ -69,6 +69,8 @@ def generate(
     arrivals_s: Sequence[float] = ...,
     root: int = 0,
     segment_time_s: float = 0.0,
+    latency_s: float = 0.0,
+    collective: str = "",
 ) -> Schedule: ...
 def generate_steps(
     algorithm: str,
@@ -78,6 +80,8 @@ def generate_steps(
     arrivals_s: Sequence[float] = ...,
     root: int = 0,
     segment_time_s: float = 0.0,
+    latency_s: float = 0.0,
+    collective: str = "",
 ) -> list[Step]: ...
 def clairvoyant(
     implementation: Literal["linear", "pairing_heap", "segment_tree", "bit_rows"],
@@ -185,6 +189,7 @@ class Call:
         arrivals_s: Sequence[float],
         segment_time_s: float,
         root: int = -1,
+        latency_s: float = 0.0,
     ) -> None: ...
     def planned(self, stream: int, iteration: int) -> Call: ...
 
@@ -454,6 +459,8 @@ def simulate_algorithm(
     network: Network,
     critical_path: bool = False,
     in_order_of_time: bool = False,
+    latency_s: float = 0.0,
+    collective: str = "",
 ) -> Account: ...
 def transfer_s(
     message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]

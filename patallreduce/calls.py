@@ -11,7 +11,7 @@ import torch
 from patallreduce import _core, environment
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms
-from patallreduce.selection import choose_segments
+from patallreduce.selection import choose_segments, round_s
 
 OPS = dict(_core.Op.__members__)
 _ROOTED = {"reduce", "broadcast"}
@@ -111,7 +111,7 @@ def settle(
     if segments is None:
         forced = int(environment.get_float("SEGMENTS") or 0)
         segments = min(forced, max(elements, 1)) or choose_segments(
-            algorithm, ranks, message_bytes, elements, link()
+            algorithm, ranks, message_bytes, elements, link(), collective=request.collective
         )
         if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
             segments = max(segments // ranks, 1) * ranks
@@ -120,8 +120,13 @@ def settle(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
+    latency_s = 0.0
     if algorithm == "clairvoyant":
-        segment_time_s = _round_s(hints, segments, message_bytes, link)
+        if request.collective == "all_reduce":
+            segment_time_s = round_s(segments, message_bytes, link())
+            latency_s = link().latency_s
+        else:
+            segment_time_s = _reduce_round_s(hints, segments, message_bytes, link)
     elif algorithm not in _TIMED:
         segment_time_s = 0.0
     elif segment_time_s is None:
@@ -136,6 +141,7 @@ def settle(
         hints,
         segment_time_s,
         request.root,
+        latency_s,
     )
 
 
@@ -144,18 +150,12 @@ def _known(collective: str) -> tuple[str, ...]:
     return tuple(algorithms(collective))
 
 
-# Source: CLV16, section 5.4: d = alpha + B * (beta + gamma) for a segment of B bytes.
-def _round_s(
+def _reduce_round_s(
     hints: list[float], segments: int, message_bytes: int, link: Callable[[], Link]
 ) -> float:
     if len(set(hints)) < 2:
         return 0.0  # all are there in every round, however long it is
-    segment_bytes = message_bytes // segments
-    return (
-        link().latency_s
-        + link().transfer_s(segment_bytes)
-        + segment_bytes / link().reduce_bytes_per_s
-    )
+    return round_s(segments, message_bytes, link())
 
 
 def _hints(arrivals_s: Sequence[float] | None, rank: int, ranks: int) -> list[float]:

@@ -19,6 +19,8 @@ def schedule(
     collective: str = "all_reduce",
     root: int = 0,
     segment_time_s: float = 0.0,
+    round_s: float | None = None,
+    latency_s: float = 0.0,
 ) -> Schedule:
     """Generate the schedule of algorithm `name`.
 
@@ -39,6 +41,9 @@ def schedule(
             `local_redirect_reduce`: the same; with 0 ranks are summed in order of arrival.
             `clairvoyant`: the seconds of a round, to transfer and reduce one segment. With 0
             everything that can be done is done before the next arrival.
+        round_s: `clairvoyant`'s name for segment_time_s; given, it takes its place.
+        latency_s: `clairvoyant` as an all-reduce: what of a round a message of more segments does
+            not take again. With 0 it cuts the data as finely as it can.
 
     Returns:
         The steps of every rank. :func:`verify` proves them.
@@ -58,7 +63,9 @@ def schedule(
         ranks if segments is None else operator.index(segments),
         seconds(arrivals_s),
         operator.index(root),
-        segment_time_s,
+        segment_time_s if round_s is None else round_s,
+        latency_s,
+        collective,
     )
 
 

@@ -45,8 +45,24 @@ def new_selector(ranks: int, link: Link) -> _core.Selector:
     )
 
 
+def round_s(segments: int, message_bytes: int, link: Link) -> float:
+    """Seconds to transfer and sum one segment: a round of Clairvoyant.
+
+    Source: CLV16, section 5.4: d = alpha + B * (beta + gamma) for a segment of B bytes.
+    """
+    segment_bytes = message_bytes // segments
+    moving_s = link.transfer_s(segment_bytes)
+    return link.latency_s + moving_s + segment_bytes / link.reduce_bytes_per_s
+
+
 def choose_segments(
-    algorithm: str, ranks: int, message_bytes: int, elements: int, link: Link
+    algorithm: str,
+    ranks: int,
+    message_bytes: int,
+    elements: int,
+    link: Link,
+    *,
+    collective: str = "all_reduce",
 ) -> int:
     """How many segments a message is cut into.
 
@@ -74,6 +90,9 @@ def choose_segments(
       P = 6 1.50, 1.15, 1.22, 1.19; P = 12 1.27, 1.09, 1.09, 1.09).
     * Rounds (clairvoyant): sqrt((log2 P - 1) * M * (beta + gamma) / latency), where the first
       segment's log2 P rounds cost as much as the others' latencies. Source: CLV16, section 5.2.
+    * Pieces of segments (clairvoyant as an all-reduce): it makes messages of runs of segments, as
+      many as suit the arrivals. At least 16 for each rank, so that the runs are equal within a
+      sixteenth, and as many as a chain would like, in whole multiples of P.
     * All: small enough for the cache, not smaller than is worth a message.
 
     Always a multiple of the number of parts where the algorithm works on parts, at least 1, and at
@@ -82,6 +101,9 @@ def choose_segments(
     if ranks == 1 or elements == 0:
         return 1
     transfer_s = link.transfer_s(message_bytes)
+    if algorithm == "clairvoyant" and collective == "all_reduce":
+        chain = choose_segments("slt", ranks, message_bytes, elements, link)
+        return max(1, min(ranks * max(math.ceil(chain / ranks), 16), elements))
     if algorithm in _STAGES:
         moving_s = transfer_s
         if algorithm == "clairvoyant":

@@ -51,6 +51,8 @@ Steps dissemination_barrier(const Problem& problem, int rank);
 Steps pairwise_all_to_all(const Problem& problem, int rank);
 Steps clairvoyant_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant(const Problem& problem);
+Steps clairvoyant_all_reduce_steps(const Problem& problem, int rank);
+std::vector<Steps> clairvoyant_all_reduce(const Problem& problem);
 
 // Round by round, for algorithms/streamed.cpp: all rounds of a rank in order are its steps.
 int ring_rounds(const Problem& problem);

@@ -46,6 +46,9 @@ const std::vector<Algorithm>& algorithms() {
        "Peterka, Goodell, Ross, Shen, Thakur, SC 2009; Marendic et al., J. Supercomput. 72 (2016), "
        "section 5.5.4",
        false, radix_k},
+      {"clairvoyant", "all_reduce",
+       "what Proficz, Ocetkiewicz, J. Supercomput. (2020) leave to future work; the hubs: ours",
+       true, clairvoyant_all_reduce_steps, false, false, clairvoyant_all_reduce},
       {"flat_reduce", "reduce", thesis_reduce, false, flat_reduce},
       {"chain_reduce", "reduce", thesis_reduce, false, chain_reduce},
       {"k_chain_reduce", "reduce", thesis_reduce, false, k_chain_reduce},
@@ -97,30 +100,33 @@ const std::vector<Algorithm>& algorithms() {
   return all;
 }
 
-const Algorithm* known_algorithm(const std::string& name) {
+const Algorithm* known_algorithm(const std::string& name, const std::string& collective) {
   for (const Algorithm& algorithm : algorithms())
-    if (name == algorithm.name) return &algorithm;
+    if (name == algorithm.name && (collective.empty() || collective == algorithm.collective))
+      return &algorithm;
   return nullptr;
 }
 
-const Algorithm& find_algorithm(const std::string& name) {
-  if (const Algorithm* found = known_algorithm(name)) return *found;
+const Algorithm& find_algorithm(const std::string& name, const std::string& collective) {
+  if (const Algorithm* found = known_algorithm(name, collective)) return *found;
   std::string known;
   for (const Algorithm& algorithm : algorithms())
     known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
   throw ScheduleError(concat("unknown algorithm '", name, "'; known: ", known));
 }
 
-Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank) {
-  const Algorithm& found = find_algorithm(algorithm);
+Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank,
+                     const std::string& collective) {
+  const Algorithm& found = find_algorithm(algorithm, collective);
   check(problem);
   PATR_CHECK(rank >= 0 && rank < problem.ranks, ScheduleError, "expected a rank in 0..",
              problem.ranks - 1, ", got rank = ", rank);
   return found.generate(problem, rank);
 }
 
-Schedule generate(const std::string& algorithm, const Problem& problem) {
-  const Algorithm& found = find_algorithm(algorithm);
+Schedule generate(const std::string& algorithm, const Problem& problem,
+                  const std::string& collective) {
+  const Algorithm& found = find_algorithm(algorithm, collective);
   check(problem);
   Schedule schedule{found.name, found.collective, problem, {}, found.tree};
   if (found.generate_all) {

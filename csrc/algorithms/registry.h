@@ -24,12 +24,14 @@ struct Algorithm {
 
 const std::vector<Algorithm>& algorithms();
 
-// Null if there is none.
-const Algorithm* known_algorithm(const std::string& name);
+// Of those of the name the one for `collective`; empty: the first. Null if there is none.
+const Algorithm* known_algorithm(const std::string& name, const std::string& collective = "");
 // Throws ScheduleError listing the known names.
-const Algorithm& find_algorithm(const std::string& name);
+const Algorithm& find_algorithm(const std::string& name, const std::string& collective = "");
 
-Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank);
-Schedule generate(const std::string& algorithm, const Problem& problem);
+Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank,
+                     const std::string& collective = "");
+Schedule generate(const std::string& algorithm, const Problem& problem,
+                  const std::string& collective = "");
 
 }  // namespace patallreduce

@@ -49,8 +49,9 @@ class ByRank : public StepSource {
 
 }  // namespace
 
-std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem) {
-  const Algorithm& found = find_algorithm(algorithm);
+std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem,
+                                     const std::string& collective) {
+  const Algorithm& found = find_algorithm(algorithm, collective);
   check(problem);
   for (const Rounds& rounds : known_rounds) {
     if (rounds.generate == found.generate) return std::make_unique<ByRounds>(problem, rounds);

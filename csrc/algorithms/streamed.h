@@ -10,6 +10,7 @@
 namespace patallreduce {
 
 // Throws ScheduleError for an unknown algorithm or a problem that makes no sense.
-std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem);
+std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem,
+                                     const std::string& collective = "");
 
 }  // namespace patallreduce

@@ -18,14 +18,21 @@ namespace {
 constexpr double signal_check_s = 0.1;  // how soon Ctrl-C is noticed
 
 Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std::string algorithm,
-               int segments, std::vector<double> arrivals_s, double segment_time_s, int root) {
+               int segments, std::vector<double> arrivals_s, double segment_time_s, int root,
+               double latency_s) {
   Call call;
   call.count = count;
   call.dtype = dtype;
   call.op = op;
   call.label = label;
-  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root};
+  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root, latency_s};
   return call;
+}
+
+// A reduce and an all-reduce may have one name; only a reduce has a root.
+const Algorithm* known(const ScheduleKey& key) {
+  const Algorithm* reduce = key.root < 0 ? nullptr : known_algorithm(key.algorithm, "reduce");
+  return reduce ? reduce : known_algorithm(key.algorithm);
 }
 
 Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
@@ -34,18 +41,20 @@ Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
   problem.segments = key.segments;
   problem.segment_time_s = key.segment_time_s;
   problem.root = std::max(key.root, 0);
+  problem.latency_s = key.latency_s;
+  const Algorithm* algorithm = known(key);
   // Peers are to be places, whatever was expected.
-  if (!find_algorithm(key.algorithm).dynamic) problem.arrivals_s = key.arrivals_s;
-  return generate_steps(key.algorithm, problem, rank);
+  if (!algorithm || !algorithm->dynamic) problem.arrivals_s = key.arrivals_s;
+  return generate_steps(key.algorithm, problem, rank, algorithm ? algorithm->collective : "");
 }
 
 bool is_dynamic(const ScheduleKey& key) {
-  const Algorithm* algorithm = known_algorithm(key.algorithm);
+  const Algorithm* algorithm = known(key);
   return algorithm && algorithm->dynamic;
 }
 
 bool is_reduce(const ScheduleKey& key) {
-  const Algorithm* algorithm = known_algorithm(key.algorithm);
+  const Algorithm* algorithm = known(key);
   return algorithm && algorithm->collective == std::string("reduce");
 }
 
@@ -79,7 +88,7 @@ void bind_executor(py::module_& m) {
 
   py::class_<Call>(m, "Call", "What every rank must ask for alike.")
       .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
-           "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1)
+           "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1, "latency_s"_a = 0.0)
       .def(
           "planned",
           [](const Call& call, std::int64_t stream, std::int64_t iteration) {

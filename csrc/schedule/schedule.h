@@ -38,6 +38,8 @@ struct Problem {
   // prr's tau: transfer and reduction of 1/ranks of the data; clairvoyant's round: of a segment.
   double segment_time_s = 0;
   int root = 0;
+  // Clairvoyant all-reduce: what of segment_time_s a longer message would not take more of.
+  double latency_s = 0;
 };
 
 // Throws ScheduleError: ranks or segments < 1, arrivals of the wrong length, NaN or negative, ...

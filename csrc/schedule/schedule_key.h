@@ -14,6 +14,7 @@ struct ScheduleKey {
   std::vector<double> arrivals_s;  // empty: all equal
   double segment_time_s = 0;
   int root = -1;  // -1: the collective has none
+  double latency_s = 0;
 };
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);

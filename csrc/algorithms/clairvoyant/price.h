@@ -1,0 +1,30 @@
+// When would every rank have its result? For comparing schedules within a generator, which knows
+// no link, only how long a segment takes and which part of that is latency.
+//
+// The same world as csrc/simulator's: one full-duplex port per rank, a message occupies both ports
+// for its transfer and a quarter of the latency (link.h says why) and is there after the rest; what
+// is ready first leaves first. Sums are counted as part of the transfer.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace patallreduce {
+
+struct Finish {
+  double last_s = HUGE_VAL;     // of all ranks, from the first arrival on
+  double elapsed_s = HUGE_VAL;  // mean of finish - arrival
+};
+
+struct Pace {
+  std::vector<double> arrivals_s;  // [rank]
+  double latency_s;
+  double whole_s;  // to transfer and sum the whole data, without latencies
+};
+
+// Gives up, with the two infinite, once it is clear that a rank finishes after `limit_s`.
+Finish finish_of(const Schedule& schedule, const Pace& pace, double limit_s = HUGE_VAL);
+
+}  // namespace patallreduce

@@ -1,0 +1,220 @@
+// Clairvoyant all-reduce: of several ways the one that is done first under the arrivals foreseen.
+//
+// All of them are made and priced (clairvoyant/price.h), each with as many messages as suit it:
+//
+//   hubs                 the earliest ranks sum shares and tell everybody; clairvoyant/hubs.h. The
+//                        number of hubs and of their messages are found by local search
+//   ring, prr, slt       those of these names, cut twice as finely while that helps
+//   rabenseifner, recursive_doubling   for short messages
+//
+// Those that are done within 0.5 % of the first are alike; of them the least average elapsed wins.
+// The choice is a function of the Problem alone, so all ranks make it alike.
+//
+//   messages   2(P-1) for each piece of the data, but 2 log2 P whole ones in recursive_doubling
+//   segments   of the Problem are what pieces are made of: a piece is a run of them, of equal
+//              length within one, and travels as one message
+//   depth      2 for hubs; 2(P-1) for ring and prr, P-1 and a pipeline for slt
+//   sum order  as the way taken has it: another prediction may change the bits
+//   source     the question: Proficz, Ocetkiewicz, J. Supercomput. (2020), future work; hubs and
+//              the search: this project
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/arrival_order.h"
+#include "algorithms/clairvoyant/hubs.h"
+#include "algorithms/clairvoyant/price.h"
+#include "algorithms/powers.h"
+
+namespace patallreduce {
+
+namespace {
+
+constexpr double alike = 1.005;
+constexpr double worthwhile = 0.999;  // of a finer cut: costs less than so much of the coarser
+constexpr std::int64_t most_messages = 400000;  // of a way that is priced
+constexpr std::size_t most_refined = 2;         // ways over hubs
+
+using Generator = Steps (*)(const Problem&, int);
+
+struct Way {
+  Generator generator = nullptr;  // null: over hubs
+  Hubs hubs;
+  int pieces = 1;
+};
+
+// With latencies and times of Problem, or in a world where only the order of arrivals counts:
+// rounds that take no time fit between any two of them.
+Pace pace_of(const Problem& problem) {
+  const int ranks = problem.ranks;
+  Pace pace{problem.arrivals_s, problem.latency_s, 0};
+  pace.arrivals_s.resize(ranks, 0);
+  pace.whole_s = (problem.segment_time_s - problem.latency_s) * problem.segments;
+  if (pace.whole_s > 0) return pace;
+  pace.latency_s = 0;
+  pace.whole_s = 1;
+  const std::set<double> distinct(pace.arrivals_s.begin(), pace.arrivals_s.end());
+  for (double& arrival_s : pace.arrivals_s)
+    arrival_s = 4.0 * ranks * double(std::distance(distinct.begin(), distinct.find(arrival_s)));
+  return pace;
+}
+
+class Search {
+ public:
+  explicit Search(const Problem& problem)
+      : problem_(problem), ranks_(problem.ranks), pace_(pace_of(problem)) {
+    sorted_s_ = pace_.arrivals_s;
+    std::sort(sorted_s_.begin(), sorted_s_.end());
+  }
+
+  Way best() {
+    try_parts(ring);
+    const bool together = sorted_s_.front() == sorted_s_.back();
+    if (!together) try_parts(prr);
+    try_chain();
+    finish({rabenseifner, {}, std::min(power_of_two_within(ranks_), problem_.segments)});
+    finish({recursive_doubling, {}, 1});
+    try_hubs();
+    const auto better = [this](const Tried& a, const Tried& b) { return rating(a) < rating(b); };
+    return std::min_element(tried_.begin(), tried_.end(), better)->way;
+  }
+
+  // A way's steps over the problem's segments.
+  std::vector<Steps> steps(const Way& way) const {
+    std::vector<Steps> steps = steps_of_pieces(way);
+    for (Steps& of_rank : steps) {
+      for (Step& step : of_rank) {
+        step.first = begin(step.first, way.pieces);
+        step.last = begin(step.last, way.pieces);
+      }
+    }
+    return steps;
+  }
+
+ private:
+  struct Tried {
+    Way way;
+    Finish finish;
+  };
+
+  std::int32_t begin(std::int64_t piece, int pieces) const {
+    return static_cast<std::int32_t>(piece * problem_.segments / pieces);
+  }
+
+  // Those that are alike by their average, the others behind them by their end.
+  std::pair<double, double> rating(const Tried& tried) const {
+    if (tried.finish.last_s <= first_s_ * alike) return {0, tried.finish.elapsed_s};
+    return {tried.finish.last_s, 0};
+  }
+
+  Problem of_pieces(int pieces) const {
+    Problem problem = problem_;
+    problem.segments = pieces;
+    problem.arrivals_s = pace_.arrivals_s;
+    problem.segment_time_s = pace_.latency_s + pace_.whole_s / ranks_;  // prr's tau
+    return problem;
+  }
+
+  std::vector<Steps> steps_of_pieces(const Way& way) const {
+    const Problem problem = of_pieces(way.pieces);
+    if (way.generator == nullptr) return over_hubs(problem, way.hubs);
+    std::vector<Steps> steps;
+    for (int rank = 0; rank < ranks_; ++rank) steps.push_back(way.generator(problem, rank));
+    return steps;
+  }
+
+  double finish(const Way& way) {
+    if (!tried_.empty() && std::int64_t(2) * ranks_ * way.pieces > most_messages) return HUGE_VAL;
+    const Schedule schedule{"", "all_reduce", of_pieces(way.pieces), steps_of_pieces(way), false};
+    // Somewhat dearer ways are priced to their end: a finer cut may make them cheaper.
+    const Finish finish = finish_of(schedule, pace_, 1.5 * first_s_);
+    tried_.push_back({way, finish});
+    first_s_ = std::min(first_s_, finish.last_s);
+    return finish.last_s;
+  }
+
+  // Twice (or half) as many pieces again and again, while that helps.
+  void refine(Way way, double last_s, bool finer) {
+    const int unit = way.generator == nullptr ? way.hubs.count : 1;
+    for (;;) {
+      const int rows = way.pieces / unit;
+      way.pieces = unit * (finer ? 2 * rows : rows / 2);
+      if (way.pieces < unit || way.pieces > problem_.segments) return;
+      const double next_s = finish(way);
+      if (!(next_s < worthwhile * last_s)) return;
+      last_s = next_s;
+    }
+  }
+
+  void try_parts(Generator generator) {
+    const Way way{generator, {}, std::min(ranks_, problem_.segments)};
+    refine(way, finish(way), true);
+  }
+
+  // From where filling the pipeline costs as much as the latencies of its messages.
+  void try_chain() {
+    const double busy_s = pace_.latency_s / 4;
+    const double wanted = std::sqrt(std::max(ranks_ - 2, 1) * pace_.whole_s / busy_s);
+    const auto pieces = static_cast<int>(std::clamp(wanted, 1.0, double(problem_.segments)));
+    const Way way{slt, {}, pieces};
+    const double last_s = finish(way);
+    refine(way, last_s, true);
+    refine(way, last_s, false);
+  }
+
+  // So many ranks come so long before the last that they can take shares off the others.
+  std::set<int> numbers_of_hubs() const {
+    std::set<int> numbers{ranks_, ranks_ - 1};
+    for (const double ahead : {0.0, 0.1, 0.25, 0.5, 1.0}) {
+      const double until_s = sorted_s_.back() - ahead * pace_.whole_s;
+      numbers.insert(static_cast<int>(
+          std::lower_bound(sorted_s_.begin(), sorted_s_.end(), until_s) - sorted_s_.begin()));
+    }
+    numbers.insert(ranks_ * 3 / 4);
+    numbers.erase(numbers.begin(), numbers.lower_bound((ranks_ + 1) / 2));  // too few to be quick
+    return numbers;
+  }
+
+  void try_hubs() {
+    std::vector<std::pair<double, Way>> ways;
+    const bool together = sorted_s_.front() == sorted_s_.back();
+    for (const int number : together ? std::set<int>{ranks_} : numbers_of_hubs()) {
+      for (const bool ring : {false, true}) {
+        const int hubs = std::min(number, problem_.segments);
+        const Way way{nullptr, {hubs, ring}, hubs * std::min(problem_.segments / hubs, 2)};
+        ways.emplace_back(finish(way), way);
+      }
+    }
+    std::stable_sort(ways.begin(), ways.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (ways.size() > most_refined) ways.resize(most_refined);
+    for (const auto& [last_s, way] : ways) {
+      refine(way, last_s, true);
+      refine(way, last_s, false);
+    }
+  }
+
+  const Problem& problem_;
+  const int ranks_;
+  const Pace pace_;
+  std::vector<double> sorted_s_;
+  std::vector<Tried> tried_;
+  double first_s_ = HUGE_VAL;
+};
+
+}  // namespace
+
+std::vector<Steps> clairvoyant_all_reduce(const Problem& problem) {
+  if (problem.ranks == 1) return std::vector<Steps>(1);
+  Search search(problem);
+  return search.steps(search.best());
+}
+
+Steps clairvoyant_all_reduce_steps(const Problem& problem, int rank) {
+  return std::move(clairvoyant_all_reduce(problem)[rank]);
+}
+
+}  // namespace patallreduce
