@@ -70,6 +70,7 @@ def generate(
     root: int = 0,
     segment_time_s: float = 0.0,
     latency_s: float = 0.0,
+    sum_s: float = 0.0,
     collective: str = "",
 ) -> Schedule: ...
 def generate_steps(
@@ -81,6 +82,7 @@ def generate_steps(
     root: int = 0,
     segment_time_s: float = 0.0,
     latency_s: float = 0.0,
+    sum_s: float = 0.0,
     collective: str = "",
 ) -> list[Step]: ...
 def clairvoyant(
@@ -190,6 +192,7 @@ class Call:
         segment_time_s: float,
         root: int = -1,
         latency_s: float = 0.0,
+        sum_s: float = 0.0,
     ) -> None: ...
     def planned(self, stream: int, iteration: int) -> Call: ...
 
@@ -460,6 +463,7 @@ def simulate_algorithm(
     critical_path: bool = False,
     in_order_of_time: bool = False,
     latency_s: float = 0.0,
+    sum_s: float = 0.0,
     collective: str = "",
 ) -> Account: ...
 def transfer_s(

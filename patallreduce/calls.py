@@ -11,7 +11,7 @@ import torch
 from patallreduce import _core, environment
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms
-from patallreduce.selection import choose_segments, round_s
+from patallreduce.selection import choose_segments, round_s, sum_time_s
 
 OPS = dict(_core.Op.__members__)
 _ROOTED = {"reduce", "broadcast"}
@@ -120,11 +120,12 @@ def settle(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
-    latency_s = 0.0
+    latency_s = sum_s = 0.0
     if algorithm == "clairvoyant":
         if request.collective == "all_reduce":
             segment_time_s = round_s(segments, message_bytes, link())
             latency_s = link().latency_s
+            sum_s = sum_time_s(segments, message_bytes, link())
         else:
             segment_time_s = _reduce_round_s(hints, segments, message_bytes, link)
     elif algorithm not in _TIMED:
@@ -142,6 +143,7 @@ def settle(
         segment_time_s,
         request.root,
         latency_s,
+        sum_s,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from patallreduce._core import Schedule, ScheduleError
 from patallreduce.link import Link
 from patallreduce.schedules import algorithms, schedule
-from patallreduce.selection import choose_segments, round_s
+from patallreduce.selection import choose_segments, round_s, sum_time_s
 from patallreduce.simulation import simulate
 from patallreduce.statistics import absorption_s, imbalance_s, run_time_s
 
@@ -91,13 +91,14 @@ def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -
         segments = choose_segments(
             algorithm, bucket.ranks, bucket.message_bytes, elements, bucket.link
         )
-    segment_time_s = latency_s = 0.0
+    segment_time_s = latency_s = sum_s = 0.0
     if algorithm == "prr":  # as patallreduce/calls.py settles it
         transfer_s = bucket.link.transfer_s(bucket.message_bytes)
         segment_time_s = bucket.link.latency_s + transfer_s / bucket.ranks
     elif algorithm == "clairvoyant":
         segment_time_s = round_s(segments, bucket.message_bytes, bucket.link)
         latency_s = bucket.link.latency_s
+        sum_s = sum_time_s(segments, bucket.message_bytes, bucket.link)
     return schedule(
         algorithm,
         bucket.ranks,
@@ -105,6 +106,7 @@ def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -
         arrivals_s if bucket.foreseen or algorithm in _DYNAMIC else None,
         segment_time_s=segment_time_s,
         latency_s=latency_s,
+        sum_s=sum_s,
     )
 
 

@@ -21,6 +21,7 @@ def schedule(
     segment_time_s: float = 0.0,
     round_s: float | None = None,
     latency_s: float = 0.0,
+    sum_s: float = 0.0,
 ) -> Schedule:
     """Generate the schedule of algorithm `name`.
 
@@ -44,6 +45,7 @@ def schedule(
         round_s: `clairvoyant`'s name for segment_time_s; given, it takes its place.
         latency_s: `clairvoyant` as an all-reduce: what of a round a message of more segments does
             not take again. With 0 it cuts the data as finely as it can.
+        sum_s: The same: what of a round is the sum, during which the ports are free.
 
     Returns:
         The steps of every rank. :func:`verify` proves them.
@@ -65,6 +67,7 @@ def schedule(
         operator.index(root),
         segment_time_s if round_s is None else round_s,
         latency_s,
+        sum_s,
         collective,
     )
 

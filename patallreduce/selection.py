@@ -50,9 +50,13 @@ def round_s(segments: int, message_bytes: int, link: Link) -> float:
 
     Source: CLV16, section 5.4: d = alpha + B * (beta + gamma) for a segment of B bytes.
     """
-    segment_bytes = message_bytes // segments
-    moving_s = link.transfer_s(segment_bytes)
-    return link.latency_s + moving_s + segment_bytes / link.reduce_bytes_per_s
+    moving_s = link.transfer_s(message_bytes // segments)
+    return link.latency_s + moving_s + sum_time_s(segments, message_bytes, link)
+
+
+def sum_time_s(segments: int, message_bytes: int, link: Link) -> float:
+    """Seconds to sum one segment."""
+    return message_bytes // segments / link.reduce_bytes_per_s
 
 
 def choose_segments(

@@ -117,6 +117,7 @@ def simulate_algorithm(
     root: int = 0,
     segment_time_s: float = 0.0,
     latency_s: float = 0.0,
+    sum_s: float = 0.0,
     account: bool = False,
 ) -> Result:
     """Predict like :func:`simulate`, without making the schedule first: for many ranks.
@@ -137,8 +138,9 @@ def simulate_algorithm(
         predicted_s: (P,) seconds of those that the schedule is made for, >= 0. Default: all equal.
         collective: What the algorithm has to be for.
         root: Rank that keeps the result of a reduce.
-        segment_time_s: As for :func:`schedule`, like latency_s.
+        segment_time_s: As for :func:`schedule`, like latency_s and sum_s.
         latency_s: `clairvoyant` only.
+        sum_s: `clairvoyant` only.
         account: Whether to tell the critical path; ports and processors are told anyway.
 
     Raises:
@@ -162,6 +164,7 @@ def simulate_algorithm(
             native(link),
             critical_path=account,
             latency_s=latency_s,
+            sum_s=sum_s,
             collective=collective,
         )
     )

@@ -19,13 +19,13 @@ constexpr double signal_check_s = 0.1;  // how soon Ctrl-C is noticed
 
 Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std::string algorithm,
                int segments, std::vector<double> arrivals_s, double segment_time_s, int root,
-               double latency_s) {
+               double latency_s, double sum_s) {
   Call call;
   call.count = count;
   call.dtype = dtype;
   call.op = op;
   call.label = label;
-  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root, latency_s};
+  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root, latency_s, sum_s};
   return call;
 }
 
@@ -42,6 +42,7 @@ Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
   problem.segment_time_s = key.segment_time_s;
   problem.root = std::max(key.root, 0);
   problem.latency_s = key.latency_s;
+  problem.sum_s = key.sum_s;
   const Algorithm* algorithm = known(key);
   // Peers are to be places, whatever was expected.
   if (!algorithm || !algorithm->dynamic) problem.arrivals_s = key.arrivals_s;
@@ -88,7 +89,8 @@ void bind_executor(py::module_& m) {
 
   py::class_<Call>(m, "Call", "What every rank must ask for alike.")
       .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
-           "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1, "latency_s"_a = 0.0)
+           "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1, "latency_s"_a = 0.0,
+           "sum_s"_a = 0.0)
       .def(
           "planned",
           [](const Call& call, std::int64_t stream, std::int64_t iteration) {

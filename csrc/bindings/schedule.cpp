@@ -32,8 +32,8 @@ const Steps& steps_of(const Schedule& schedule, int rank) {
 }
 
 Problem problem_of(int ranks, int segments, std::vector<double> arrivals_s, int root,
-                   double segment_time_s, double latency_s = 0) {
-  return {ranks, segments, std::move(arrivals_s), segment_time_s, root, latency_s};
+                   double segment_time_s, double latency_s = 0, double sum_s = 0) {
+  return {ranks, segments, std::move(arrivals_s), segment_time_s, root, latency_s, sum_s};
 }
 
 // [rank][segment] -> nested pairs (received, held). Equal numbers become one object.
@@ -134,27 +134,28 @@ void bind_schedule(py::module_& m) {
   m.def(
       "generate",
       [](const std::string& algorithm, int ranks, int segments, std::vector<double> arrivals_s,
-         int root, double segment_time_s, double latency_s, const std::string& collective) {
+         int root, double segment_time_s, double latency_s, double sum_s,
+         const std::string& collective) {
         const Problem problem =
-            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s);
+            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s, sum_s);
         py::gil_scoped_release release;
         return generate(algorithm, problem, collective);
       },
       "algorithm"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{}, "root"_a = 0,
-      "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "collective"_a = "",
+      "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0, "collective"_a = "",
       "`collective` tells apart those of one name; \"\": the first.");
   m.def(
       "generate_steps",
       [](const std::string& algorithm, int rank, int ranks, int segments,
          std::vector<double> arrivals_s, int root, double segment_time_s, double latency_s,
-         const std::string& collective) {
+         double sum_s, const std::string& collective) {
         const Problem problem =
-            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s);
+            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s, sum_s);
         py::gil_scoped_release release;
         return generate_steps(algorithm, problem, rank, collective);
       },
       "algorithm"_a, "rank"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
-      "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "collective"_a = "");
+      "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0, "collective"_a = "");
   m.def(
       "clairvoyant",
       [](const std::string& implementation, int ranks, int segments, std::vector<double> arrivals_s,

@@ -39,6 +39,7 @@ std::uint64_t hash(const Call& call) {
   mix(&call.key.segment_time_s, sizeof call.key.segment_time_s);
   mix(&call.key.root, sizeof call.key.root);
   mix(&call.key.latency_s, sizeof call.key.latency_s);
+  mix(&call.key.sum_s, sizeof call.key.sum_s);
   mix(call.key.arrivals_s.data(), call.key.arrivals_s.size() * sizeof(double));
   return value;
 }

@@ -31,6 +31,8 @@ void check(const Problem& problem) {
              "expected a finite segment_time_s >= 0, got ", problem.segment_time_s);
   PATR_CHECK(std::isfinite(problem.latency_s) && problem.latency_s >= 0, ScheduleError,
              "expected a finite latency_s >= 0, got ", problem.latency_s);
+  PATR_CHECK(std::isfinite(problem.sum_s) && problem.sum_s >= 0, ScheduleError,
+             "expected a finite sum_s >= 0, got ", problem.sum_s);
   const std::size_t arrivals = problem.arrivals_s.size();
   PATR_CHECK(arrivals == 0 || arrivals == std::size_t(problem.ranks), ScheduleError,
              "expected one arrival per rank (", problem.ranks, "), got ", arrivals, " arrivals");

@@ -38,8 +38,10 @@ struct Problem {
   // prr's tau: transfer and reduction of 1/ranks of the data; clairvoyant's round: of a segment.
   double segment_time_s = 0;
   int root = 0;
-  // Clairvoyant all-reduce: what of segment_time_s a longer message would not take more of.
+  // Clairvoyant all-reduce, parts of segment_time_s: what a longer message would not take more of,
+  // and the sum, during which the next message can be on its way.
   double latency_s = 0;
+  double sum_s = 0;
 };
 
 // Throws ScheduleError: ranks or segments < 1, arrivals of the wrong length, NaN or negative, ...

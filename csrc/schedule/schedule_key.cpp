@@ -24,7 +24,8 @@ Arrivals kind_of(const std::vector<double>& arrivals_s) {
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b) {
   return a.algorithm == b.algorithm && a.segments == b.segments && a.arrivals_s == b.arrivals_s &&
-         a.segment_time_s == b.segment_time_s && a.root == b.root && a.latency_s == b.latency_s;
+         a.segment_time_s == b.segment_time_s && a.root == b.root && a.latency_s == b.latency_s &&
+         a.sum_s == b.sum_s;
 }
 
 std::string describe(const ScheduleKey& key) {
@@ -39,6 +40,7 @@ std::string describe(const ScheduleKey& key) {
   if (key.root >= 0) text << " to root " << key.root;
   if (key.segment_time_s > 0) text << " and segment_time_s " << key.segment_time_s;
   if (key.latency_s > 0) text << " and latency_s " << key.latency_s;
+  if (key.sum_s > 0) text << " and sum_s " << key.sum_s;
   return text.str();
 }
 
@@ -47,6 +49,7 @@ void put(Writer& out, const ScheduleKey& key) {
   out.put(static_cast<std::int32_t>(key.segments));
   out.put(key.segment_time_s);
   out.put(key.latency_s);
+  out.put(key.sum_s);
   out.put(static_cast<std::int32_t>(key.root));
   const Arrivals kind = kind_of(key.arrivals_s);
   out.put(kind);
@@ -64,10 +67,12 @@ ScheduleKey get_key(Reader& in, int ranks) {
   key.segments = in.get<std::int32_t>();
   key.segment_time_s = in.get<double>();
   key.latency_s = in.get<double>();
+  key.sum_s = in.get<double>();
   key.root = in.get<std::int32_t>();
   in.require(key.segments >= 1 && key.segments < max_segments);
   in.require(std::isfinite(key.segment_time_s) && key.segment_time_s >= 0);
   in.require(std::isfinite(key.latency_s) && key.latency_s >= 0);
+  in.require(std::isfinite(key.sum_s) && key.sum_s >= 0);
   in.require(key.root >= -1 && key.root < ranks);
   const auto kind = in.get<Arrivals>();
   in.require(kind <= Arrivals::any);

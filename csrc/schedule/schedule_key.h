@@ -15,6 +15,7 @@ struct ScheduleKey {
   double segment_time_s = 0;
   int root = -1;  // -1: the collective has none
   double latency_s = 0;
+  double sum_s = 0;
 };
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);

@@ -20,8 +20,10 @@ class PricedRun {
         arrivals_s_(pace.arrivals_s),
         port_s_(port_share * pace.latency_s),
         flight_s_((1 - port_share) * pace.latency_s),
-        segment_s_(pace.whole_s / schedule.problem.segments),
+        unit_s_(pace.whole_s / pace.units),
+        sum_unit_s_(pace.sum_s / pace.units),
         limit_s_(limit_s),
+        units_(pace.units),
         ports_(schedule.problem.ranks),
         tasks_(messages_.partner.size()) {
     for (int rank = 0; rank < schedule.problem.ranks; ++rank) add_rank(rank);
@@ -54,7 +56,7 @@ class PricedRun {
   }
 
  private:
-  enum class What : std::uint32_t { arrives, sent, landed };
+  enum class What : std::uint32_t { arrives, sent, landed, summed };
 
   struct Event {
     double at_s;
@@ -74,7 +76,7 @@ class PricedRun {
   };
 
   struct Port {
-    double receives_until_s = -HUGE_VAL, finish_s = 0;
+    double receives_until_s = -HUGE_VAL, sums_until_s = -HUGE_VAL, finish_s = 0;
     std::size_t begin = 0;  // of its tasks
     Order order;
     std::vector<std::int32_t> queue;  // ready sends, from `next` on
@@ -109,6 +111,13 @@ class PricedRun {
     return schedule_.steps[task.rank][n - ports_[task.rank].begin];
   }
 
+  double units(const Step& step) const {
+    const auto unit = [this](std::int64_t segment) {
+      return segment * units_ / schedule_.problem.segments;
+    };
+    return static_cast<double>(unit(step.last) - unit(step.first));
+  }
+
   void push(double at_s, What what, std::int32_t subject) {
     events_.push_back({at_s, found_++, what, subject});
     std::push_heap(events_.begin(), events_.end(), Later{});
@@ -127,6 +136,8 @@ class PricedRun {
       ports_[rank].sending = false;
       complete(event.subject);
       send_next(rank);
+    } else if (event.what == What::summed) {
+      done(event.subject);
     } else {
       tasks_[event.subject].landed = true;
       if (tasks_[event.subject].waits == 0) ready(event.subject);
@@ -143,10 +154,18 @@ class PricedRun {
     } else if (task.sends) {
       port.queue.push_back(n);
       send_next(task.rank);
+    } else if (step_of(n).verb == Verb::recv || sum_unit_s_ == 0) {
+      done(n);
     } else {
-      port.finish_s = now_s_;
-      complete(n);
+      port.sums_until_s = std::max(now_s_, port.sums_until_s) + sum_unit_s_ * units(step_of(n));
+      push(port.sums_until_s, What::summed, n);
     }
+  }
+
+  // A receive.
+  void done(std::int32_t n) {
+    ports_[tasks_[n].rank].finish_s = now_s_;
+    complete(n);
   }
 
   void send_next(std::int32_t rank) {
@@ -156,7 +175,7 @@ class PricedRun {
     const Step& step = step_of(n);
     double& receives_until_s = ports_[step.peer].receives_until_s;
     const double begin_s = std::max(now_s_, receives_until_s);
-    receives_until_s = begin_s + port_s_ + segment_s_ * (step.last - step.first);
+    receives_until_s = begin_s + port_s_ + unit_s_ * units(step);
     port.sending = true;
     push(receives_until_s, What::sent, n);
     push(receives_until_s + flight_s_, What::landed, std::int32_t(messages_.partner[n]));
@@ -175,7 +194,8 @@ class PricedRun {
   const Schedule& schedule_;
   const Messages messages_;
   const std::vector<double>& arrivals_s_;
-  const double port_s_, flight_s_, segment_s_, limit_s_;
+  const double port_s_, flight_s_, unit_s_, sum_unit_s_, limit_s_;
+  const int units_;
   double now_s_ = 0;
   std::uint32_t found_ = 0;
   std::vector<Event> events_;  // a heap

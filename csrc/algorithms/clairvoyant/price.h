@@ -3,7 +3,7 @@
 //
 // The same world as csrc/simulator's: one full-duplex port per rank, a message occupies both ports
 // for its transfer and a quarter of the latency (link.h says why) and is there after the rest; what
-// is ready first leaves first. Sums are counted as part of the transfer.
+// is ready first leaves first; sums occupy the rank.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,9 @@ struct Finish {
 struct Pace {
   std::vector<double> arrivals_s;  // [rank]
   double latency_s;
-  double whole_s;  // to transfer and sum the whole data, without latencies
+  double whole_s;  // to transfer the whole data, without latencies
+  double sum_s;    // to sum it
+  int units;       // equal parts of the data that its segments are runs of
 };
 
 // Gives up, with the two infinite, once it is clear that a rank finishes after `limit_s`.
