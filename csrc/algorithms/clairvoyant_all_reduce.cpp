@@ -34,6 +34,8 @@ namespace patallreduce {
 namespace {
 
 constexpr double alike = 1.003;
+constexpr double slowdown = 1.01;  // for a second price
+constexpr double close = 1.03;     // to the first: those that are priced again
 constexpr double worthwhile = 0.999;  // of a finer cut: costs less than so much of the coarser
 constexpr std::int64_t most_messages = 400000;  // of a way that is priced
 constexpr std::size_t most_refined = 2;         // ways over hubs
@@ -80,6 +82,7 @@ class Search {
     finish({rabenseifner, {}, std::min(power_of_two_within(ranks_), problem_.segments)});
     finish({recursive_doubling, {}, 1});
     try_hubs();
+    price_the_first_again();
     const auto better = [this](const Tried& a, const Tried& b) { return rating(a) < rating(b); };
     return std::min_element(tried_.begin(), tried_.end(), better)->way;
   }
@@ -128,11 +131,14 @@ class Search {
     return steps;
   }
 
+  Schedule schedule(const Way& way) const {
+    return {"", "all_reduce", of_pieces(way.pieces), steps_of_pieces(way), false};
+  }
+
   double finish(const Way& way) {
     if (!tried_.empty() && std::int64_t(2) * ranks_ * way.pieces > most_messages) return HUGE_VAL;
-    const Schedule schedule{"", "all_reduce", of_pieces(way.pieces), steps_of_pieces(way), false};
     // Somewhat dearer ways are priced to their end: a finer cut may make them cheaper.
-    const Finish finish = finish_of(schedule, pace_, 1.5 * first_s_);
+    const Finish finish = finish_of(schedule(way), pace_, 1.5 * first_s_);
     tried_.push_back({way, finish});
     first_s_ = std::min(first_s_, finish.last_s);
     return finish.last_s;
@@ -148,6 +154,25 @@ class Search {
       const double next_s = finish(way);
       if (!(next_s < worthwhile * last_s)) return;
       last_s = next_s;
+    }
+  }
+
+  // Over hubs messages of many ranks meet at a port, and a little more time for each can order them
+  // otherwise and cost much: the worse of two prices counts.
+  void price_the_first_again() {
+    Pace slower = pace_;
+    slower.latency_s *= slowdown;
+    slower.whole_s *= slowdown;
+    slower.sum_s *= slowdown;
+    const double close_s = first_s_ * close;
+    first_s_ = HUGE_VAL;
+    for (Tried& tried : tried_) {
+      if (tried.finish.last_s <= close_s) {
+        const Finish again = finish_of(schedule(tried.way), slower);
+        tried.finish.last_s = std::max(tried.finish.last_s, again.last_s / slowdown);
+        tried.finish.elapsed_s = std::max(tried.finish.elapsed_s, again.elapsed_s / slowdown);
+      }
+      first_s_ = std::min(first_s_, tried.finish.last_s);
     }
   }
 
