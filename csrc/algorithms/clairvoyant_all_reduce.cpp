@@ -34,18 +34,19 @@ namespace patallreduce {
 namespace {
 
 constexpr double alike = 1.003;
-constexpr double slowdown = 1.01;  // for a second price
-constexpr double close = 1.03;     // to the first: those that are priced again
+constexpr double slowdown = 1.01;     // for a second price
+constexpr double close = 1.03;        // to the first: those that are priced again
 constexpr double worthwhile = 0.999;  // of a finer cut: costs less than so much of the coarser
 constexpr std::int64_t most_messages = 400000;  // of a way that is priced
-constexpr std::size_t most_refined = 2;         // ways over hubs
+constexpr std::size_t most_promising = 3;       // sets of hubs that are priced
+constexpr std::size_t most_refined = 2;         // of them, and their numbers of rows
 
 using Generator = Steps (*)(const Problem&, int);
 
 struct Way {
   Generator generator = nullptr;  // null: over hubs
   Hubs hubs;
-  int pieces = 1;
+  int rows = 1;  // of pieces; without hubs a piece is a row
 };
 
 // With latencies and times of Problem, or in a world where only the order of arrivals counts:
@@ -55,8 +56,7 @@ Pace pace_of(const Problem& problem) {
   Pace pace{problem.arrivals_s, problem.latency_s, 0, 0, problem.segments};
   pace.arrivals_s.resize(ranks, 0);
   pace.sum_s = problem.sum_s * problem.segments;
-  pace.whole_s =
-      (problem.segment_time_s - problem.latency_s - problem.sum_s) * problem.segments;
+  pace.whole_s = (problem.segment_time_s - problem.latency_s - problem.sum_s) * problem.segments;
   if (pace.whole_s > 0) return pace;
   pace.latency_s = pace.sum_s = 0;
   pace.whole_s = 1;
@@ -92,8 +92,8 @@ class Search {
     std::vector<Steps> steps = steps_of_pieces(way);
     for (Steps& of_rank : steps) {
       for (Step& step : of_rank) {
-        step.first = begin(step.first, way.pieces);
-        step.last = begin(step.last, way.pieces);
+        step.first = begin(step.first, pieces(way));
+        step.last = begin(step.last, pieces(way));
       }
     }
     return steps;
@@ -124,19 +124,23 @@ class Search {
   }
 
   std::vector<Steps> steps_of_pieces(const Way& way) const {
-    const Problem problem = of_pieces(way.pieces);
+    const Problem problem = of_pieces(pieces(way));
     if (way.generator == nullptr) return over_hubs(problem, way.hubs);
     std::vector<Steps> steps;
     for (int rank = 0; rank < ranks_; ++rank) steps.push_back(way.generator(problem, rank));
     return steps;
   }
 
+  int pieces(const Way& way) const {
+    return way.generator == nullptr ? way.hubs.segments(way.rows, ranks_) : way.rows;
+  }
+
   Schedule schedule(const Way& way) const {
-    return {"", "all_reduce", of_pieces(way.pieces), steps_of_pieces(way), false};
+    return {"", "all_reduce", of_pieces(pieces(way)), steps_of_pieces(way), false};
   }
 
   double finish(const Way& way) {
-    if (!tried_.empty() && std::int64_t(2) * ranks_ * way.pieces > most_messages) return HUGE_VAL;
+    if (!tried_.empty() && std::int64_t(2) * ranks_ * pieces(way) > most_messages) return HUGE_VAL;
     // Somewhat dearer ways are priced to their end: a finer cut may make them cheaper.
     const Finish finish = finish_of(schedule(way), pace_, 1.5 * first_s_);
     tried_.push_back({way, finish});
@@ -144,13 +148,11 @@ class Search {
     return finish.last_s;
   }
 
-  // Twice (or half) as many pieces again and again, while that helps.
+  // Twice (or half) as many rows of pieces again and again, while that helps.
   void refine(Way way, double last_s, bool finer) {
-    const int unit = way.generator == nullptr ? way.hubs.count : 1;
     for (;;) {
-      const int rows = way.pieces / unit;
-      way.pieces = unit * (finer ? 2 * rows : rows / 2);
-      if (way.pieces < unit || way.pieces > problem_.segments) return;
+      way.rows = finer ? 2 * way.rows : way.rows / 2;
+      if (way.rows < std::max(way.hubs.every, 1) || pieces(way) > problem_.segments) return;
       const double next_s = finish(way);
       if (!(next_s < worthwhile * last_s)) return;
       last_s = next_s;
@@ -194,26 +196,57 @@ class Search {
     refine(way, last_s, false);
   }
 
-  // So many ranks come so long before the last that they can take shares off the others.
-  std::set<int> numbers_of_hubs() const {
-    std::set<int> numbers{ranks_, ranks_ - 1};
+  // How long after the last arrival a port is busy, in transfers of the whole data, if all else
+  // fits: what ranks have not sent by then, and results.
+  double busy(const Hubs& hubs) const {
+    const int late = ranks_ - hubs.early;
+    const double share = 1 / (hubs.early + (hubs.every > 0 ? double(late) / hubs.every : 0));
+    const double late_share = hubs.every > 0 ? share / hubs.every : 0;
+    const auto unsent = [this](int place) {
+      return std::max(1 - (sorted_s_.back() - sorted_s_[place]) / pace_.whole_s, 0.0);
+    };
+    double all_unsent = 0, most = 0;
+    for (int place = 0; place < ranks_; ++place) all_unsent += unsent(place);
+    for (int place = 0; place < ranks_; ++place) {
+      const double own = place < hubs.early ? share : late_share;
+      const double sends = unsent(place) * (1 - own) + (ranks_ - 1) * own;
+      const double takes = 1 - own + own * (all_unsent - unsent(place));
+      most = std::max({most, sends, takes});
+    }
+    return most;
+  }
+
+  // The early are those who come so long before the last one.
+  std::vector<Hubs> promising_hubs() const {
+    if (ranks_ > problem_.segments) return {{problem_.segments}};
+    std::vector<Hubs> all;
+    std::set<int> tried{ranks_};
+    const auto add = [&](int early) {
+      if (early < 1 || !tried.insert(early).second) return;
+      for (const int every : {0, 2, 4}) all.push_back({early, every});
+    };
     for (const double ahead : {0.0, 0.1, 0.25, 0.5, 1.0}) {
       const double until_s = sorted_s_.back() - ahead * pace_.whole_s;
-      numbers.insert(static_cast<int>(
-          std::lower_bound(sorted_s_.begin(), sorted_s_.end(), until_s) - sorted_s_.begin()));
+      add(static_cast<int>(std::lower_bound(sorted_s_.begin(), sorted_s_.end(), until_s) -
+                           sorted_s_.begin()));
     }
-    numbers.insert(ranks_ * 3 / 4);
-    numbers.erase(numbers.begin(), numbers.lower_bound((ranks_ + 1) / 2));  // too few to be quick
-    return numbers;
+    add(ranks_ - 1);
+    add(ranks_ * 3 / 4);
+    if (sorted_s_.front() == sorted_s_.back()) all.clear();
+    std::stable_sort(all.begin(), all.end(),
+                     [this](const Hubs& a, const Hubs& b) { return busy(a) < busy(b); });
+    if (all.size() > most_promising) all.resize(most_promising);
+    all.push_back({ranks_});
+    return all;
   }
 
   void try_hubs() {
     std::vector<std::pair<double, Way>> ways;
-    const bool together = sorted_s_.front() == sorted_s_.back();
-    for (const int number : together ? std::set<int>{ranks_} : numbers_of_hubs()) {
+    for (Hubs hubs : promising_hubs()) {
       for (const bool ring : {false, true}) {
-        const int hubs = std::min(number, problem_.segments);
-        const Way way{nullptr, {hubs, ring}, hubs * std::min(problem_.segments / hubs, 2)};
+        hubs.ring = ring;
+        Way way{nullptr, hubs, std::max(hubs.every, 2)};
+        if (pieces(way) > problem_.segments) way.hubs.every = 0, way.rows = 1;
         ways.emplace_back(finish(way), way);
       }
     }

@@ -25,7 +25,13 @@ Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std:
   call.dtype = dtype;
   call.op = op;
   call.label = label;
-  call.key = {std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root, latency_s, sum_s};
+  call.key = {std::move(algorithm),
+              segments,
+              std::move(arrivals_s),
+              segment_time_s,
+              root,
+              latency_s,
+              sum_s};
   return call;
 }
 

@@ -48,9 +48,10 @@ py::tuple simulate_algorithm(const std::string& algorithm, int ranks, int segmen
   Account account;
   {
     py::gil_scoped_release release;
-    const Problem problem{ranks, segments, std::move(predicted_s), segment_time_s, root, latency_s, sum_s};
-    account = simulate_streamed(*streamed(algorithm, problem, collective), message_bytes, network, arrivals_s,
-                                {critical_path, in_order_of_time});
+    const Problem problem{ranks,     segments, std::move(predicted_s), segment_time_s, root,
+                          latency_s, sum_s};
+    account = simulate_streamed(*streamed(algorithm, problem, collective), message_bytes, network,
+                                arrivals_s, {critical_path, in_order_of_time});
   }
   return fields_of(account, arrivals_s);
 }
@@ -99,7 +100,8 @@ void bind_network(py::module_& m) {
   m.def("simulate_algorithm", &simulate_algorithm, "algorithm"_a, "ranks"_a, "segments"_a,
         "predicted_s"_a, "root"_a, "segment_time_s"_a, "message_bytes"_a, "arrivals_s"_a,
         "network"_a, "critical_path"_a = false, "in_order_of_time"_a = false, "latency_s"_a = 0.0,
-        "sum_s"_a = 0.0, "collective"_a = "", "As simulate_on_network(), of a schedule that is made while it runs.");
+        "sum_s"_a = 0.0, "collective"_a = "",
+        "As simulate_on_network(), of a schedule that is made while it runs.");
 }
 
 }  // namespace patallreduce

@@ -136,8 +136,8 @@ void bind_schedule(py::module_& m) {
       [](const std::string& algorithm, int ranks, int segments, std::vector<double> arrivals_s,
          int root, double segment_time_s, double latency_s, double sum_s,
          const std::string& collective) {
-        const Problem problem =
-            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s, sum_s);
+        const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
+                                           segment_time_s, latency_s, sum_s);
         py::gil_scoped_release release;
         return generate(algorithm, problem, collective);
       },
@@ -149,13 +149,14 @@ void bind_schedule(py::module_& m) {
       [](const std::string& algorithm, int rank, int ranks, int segments,
          std::vector<double> arrivals_s, int root, double segment_time_s, double latency_s,
          double sum_s, const std::string& collective) {
-        const Problem problem =
-            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s, sum_s);
+        const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
+                                           segment_time_s, latency_s, sum_s);
         py::gil_scoped_release release;
         return generate_steps(algorithm, problem, rank, collective);
       },
       "algorithm"_a, "rank"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
-      "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0, "collective"_a = "");
+      "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0,
+      "collective"_a = "");
   m.def(
       "clairvoyant",
       [](const std::string& implementation, int ranks, int segments, std::vector<double> arrivals_s,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
+#include <utility>
 
 #include "algorithms/arrival_order.h"
 
@@ -13,54 +13,62 @@ namespace {
 class HubSteps {
  public:
   HubSteps(const Problem& problem, const Hubs& hubs)
-      : ranks_(problem.ranks),
-        segments_(problem.segments),
-        hubs_(hubs.count),
-        rows_((problem.segments + hubs.count - 1) / hubs.count),
-        problem_(problem),
+      : problem_(problem),
+        ranks_(problem.ranks),
+        hubs_(hubs),
         order_(arrival_order(problem, 0).ranks),
-        steps_(problem.ranks) {}
+        steps_(problem.ranks) {
+    for (std::int32_t first = 0; first < problem.segments;) {
+      const int hubs_here = hubs.row(static_cast<int>(rows_.size()), ranks_);
+      rows_.push_back({first, std::min(hubs_here, problem.segments - first)});
+      first += hubs_here;
+    }
+  }
+
+  std::vector<Steps> make() {
+    for (int place = 0; place < ranks_; ++place) {
+      const bool in_ring = hubs_.ring && place < hubs_.early;
+      if (in_ring) around_a_ring(place);
+      send_shares(place, in_ring ? hubs_.early : 0);
+      take_shares(place, in_ring ? hubs_.early : 0);
+    }
+    tell();
+    return std::move(steps_);
+  }
+
+ private:
+  struct Row {
+    std::int32_t first;  // segment; its hub is place 0, that of the next place 1
+    int width;
+  };
 
   // A rank's own data leave in the order of the program, since all of them are ready when it
   // arrives: those who come together begin at different hubs, so that no two meet at one.
-  void send_shares(int place, int first_hub, int hubs) {
-    for (int row = 0; row < rows_; ++row)
-      for (int x = 0; x < hubs; ++x) add(place, Verb::send, row, (first_hub + x) % hubs_, -1);
-  }
-
-  void take_shares(int hub, const std::vector<int>& places) {
-    for (int row = 0; row < rows_; ++row)
-      for (const int place : places) add(hub, Verb::recv_reduce, row, hub, place);
-  }
-
-  void around_a_ring(int hub) {
-    const int next = (hub + 1) % hubs_, previous = (hub + hubs_ - 1) % hubs_;
-    for (int hop = 0; hop + 1 < hubs_; ++hop) {
-      const int out = (hub + 2 * hubs_ - 1 - hop) % hubs_, in = (hub + 2 * hubs_ - 2 - hop) % hubs_;
-      for (int row = 0; row < rows_; ++row) {
-        add(hub, Verb::send, row, out, next);
-        add(hub, Verb::recv_reduce, row, in, previous);
+  void send_shares(int place, int first_hub) {
+    for (const Row& row : rows_) {
+      for (int x = 1; x <= row.width; ++x) {
+        const int hub = (place + x) % row.width;
+        if (hub >= first_hub && hub != place) push(place, Verb::send, row.first + hub, hub);
       }
     }
   }
 
-  // To the others in turn, beginning behind the hub.
-  void tell() {
-    for (std::int32_t s = 0; s < segments_; ++s) {
-      const int hub = s % hubs_;
-      for (int x = 1; x < ranks_; ++x) {
-        const int place = (hub + x) % ranks_;
-        push(hub, {Verb::send, order_[place], s, s + 1});
-        push(place, {Verb::recv, order_[hub], s, s + 1});
-      }
+  void take_shares(int hub, int first_place) {
+    for (const Row& row : rows_) {
+      if (hub >= row.width) continue;
+      // Late hubs are in no ring: all others send them their shares.
+      const int first = hub < hubs_.early ? first_place : 0;
+      for (const int place : others(hub, first, row.width))
+        push(hub, Verb::recv_reduce, row.first + hub, place);
     }
   }
 
-  // Those that are no hubs, in the order in which their shares reach this one.
-  std::vector<int> others(int hub) const {
-    std::vector<int> places(ranks_ - hubs_);
-    std::iota(places.begin(), places.end(), hubs_);
-    const auto turn = [&](int place) { return (hub + ranks_ * hubs_ - place) % hubs_; };
+  // In the order in which their shares come.
+  std::vector<int> others(int hub, int first_place, int width) const {
+    std::vector<int> places;
+    for (int place = first_place; place < ranks_; ++place)
+      if (place != hub) places.push_back(place);
+    const auto turn = [&](int place) { return (hub + ranks_ * width - place - 1) % width; };
     std::stable_sort(places.begin(), places.end(), [&](int a, int b) {
       const double a_s = arrival_s(a), b_s = arrival_s(b);
       return a_s != b_s ? a_s < b_s : turn(a) < turn(b);
@@ -68,44 +76,51 @@ class HubSteps {
     return places;
   }
 
-  std::vector<Steps> take() { return std::move(steps_); }
+  // The segments of the early hubs; each ends at its own.
+  void around_a_ring(int hub) {
+    const int hubs = hubs_.early;
+    const int next = (hub + 1) % hubs, previous = (hub + hubs - 1) % hubs;
+    for (int hop = 0; hop + 1 < hubs; ++hop) {
+      const int out = (hub + 2 * hubs - 1 - hop) % hubs, in = (hub + 2 * hubs - 2 - hop) % hubs;
+      for (const Row& row : rows_) {
+        if (out < row.width) push(hub, Verb::send, row.first + out, next);
+        if (in < row.width) push(hub, Verb::recv_reduce, row.first + in, previous);
+      }
+    }
+  }
 
- private:
+  // In turn, beginning behind the hub.
+  void tell() {
+    for (const Row& row : rows_) {
+      for (int hub = 0; hub < row.width; ++hub) {
+        for (int x = 1; x < ranks_; ++x) {
+          const int place = (hub + x) % ranks_;
+          push(hub, Verb::send, row.first + hub, place);
+          push(place, Verb::recv, row.first + hub, hub);
+        }
+      }
+    }
+  }
+
   double arrival_s(int place) const {
     return problem_.arrivals_s.empty() ? 0 : problem_.arrivals_s[order_[place]];
   }
-  void push(int place, const Step& step) { steps_[order_[place]].push_back(step); }
-  // A step on the segment that `hub` has in this row; `peer`: a place, -1: the hub itself.
-  void add(int place, Verb verb, int row, int hub, int peer) {
-    const std::int32_t s = row * hubs_ + hub;
-    if (s < segments_) push(place, {verb, order_[peer < 0 ? hub : peer], s, s + 1});
+  void push(int place, Verb verb, std::int32_t segment, int peer) {
+    steps_[order_[place]].push_back({verb, order_[peer], segment, segment + 1});
   }
 
-  const int ranks_, segments_, hubs_, rows_;
   const Problem& problem_;
+  const int ranks_;
+  const Hubs hubs_;
   const std::vector<std::int32_t> order_;
+  std::vector<Row> rows_;
   std::vector<Steps> steps_;  // [rank]
 };
 
 }  // namespace
 
 std::vector<Steps> over_hubs(const Problem& problem, const Hubs& hubs) {
-  HubSteps steps(problem, hubs);
-  for (int place = hubs.count; place < problem.ranks; ++place)
-    steps.send_shares(place, place % hubs.count, hubs.count);
-  for (int hub = 0; hub < hubs.count; ++hub) {
-    if (hubs.ring) {
-      steps.around_a_ring(hub);
-    } else {
-      std::vector<int> fellows;
-      for (int x = 1; x < hubs.count; ++x) fellows.push_back((hub + hubs.count - x) % hubs.count);
-      steps.send_shares(hub, hub + 1, hubs.count - 1);
-      steps.take_shares(hub, fellows);
-    }
-    steps.take_shares(hub, steps.others(hub));
-  }
-  steps.tell();
-  return steps.take();
+  return HubSteps(problem, hubs).make();
 }
 
 }  // namespace patallreduce

@@ -1,22 +1,23 @@
-// All-reduce over hubs: the earliest ranks each sum a share of the data and tell everybody.
+// All-reduce over hubs: a hub sums a share of the data and tells everybody. Early ranks take large
+// shares, late ones small ones or none.
 //
-//   6 ranks, 4 hubs     places in order of arrival: 0 1 2 3 are hubs, 4 5 are late
-//     segment s         hub s mod 4
-//     share             0 1 2 3 <- each other, as soon as both are there     recv_reduce
-//                       0 1 2 3 <- 4, 5, as soon as they are there           recv_reduce
-//     tell              the hub -> all others                                recv
+//   6 ranks, 4 early     places in order of arrival: 0 1 2 3 are early, 4 5 late
+//     row of segments    0 1 2 3         whose hubs they are; every second row 0 1 2 3 4 5
+//     shares             all others -> hub, as soon as both are there     recv_reduce
+//     results            hub -> all others                                recv
 //
 // Nobody waits for a rank but the hubs, and they for each rank alone: a late rank delays nothing
-// but its own contribution, which leaves it once. It is told results and never passes any on.
+// but its own contribution, which leaves it once. It passes nothing on but its own results.
 //
-//   messages   2(P-1) per segment. A rank sends the data once, a hub 1/m of it to P-1 others as
-//              well; it takes in 1/m of it from everybody, and the rest finished
+//   messages   2(P-1) per segment. A rank sends the data once, less its own share, and its share's
+//              results to P-1 others; it takes its share of everybody's data and all other results
 //   depth      2 messages: as many follow each other through a port as in a ring, but none waits
-//              for another rank's. In a ring 2(P-1) latencies add up, here 2
-//   after      of k late ranks, the P-k others being hubs that are done among themselves:
-//              (P-1)/(P-k) of the time in which the data passes a port. Ring 2(P-1)/P; slt 1 for
-//              k <= 2 and 2 beyond
-//   sum order  hubs in their order from the segment's on, then the others by arrival
+//              for one of a third rank. In a ring 2(P-1) latencies add up, here 2
+//   after      of k late ranks, once the others are done among themselves: with P-k hubs
+//              (P-1)/(P-k) of the time in which the data passes a port; late hubs of shares of w
+//              make that 1 + (P-2) w or 2 - 1/(P-k) - (k-1) k w / (P-k), whichever is more. A ring
+//              takes 2(P-1)/P; slt 1 for k <= 2, and 2 beyond
+//   sum order  of a segment: its hub's, then the others by arrival, ties as their messages come in
 #pragma once
 
 #include <vector>
@@ -26,8 +27,16 @@
 namespace patallreduce {
 
 struct Hubs {
-  int count = 1;      // 1..ranks, the earliest; segments >= count to use them all
-  bool ring = false;  // hubs reduce-scatter around a ring: steadier where they come together
+  int early = 1;      // 1..ranks of them have a segment in every row
+  int every = 0;      // the late ones have one, too, in every so manieth row; 0: never
+  bool ring = false;  // early ones sum around a ring: steadier where they come together
+
+  int row(int index, int ranks) const {  // its segments
+    return every > 0 && index % every == every - 1 ? ranks : early;
+  }
+  int segments(int rows, int ranks) const {
+    return rows * early + (every > 0 ? rows / every * (ranks - early) : 0);
+  }
 };
 
 std::vector<Steps> over_hubs(const Problem& problem, const Hubs& hubs);
