@@ -38,12 +38,13 @@ constexpr double slowdown = 1.01;     // for a second price
 constexpr double close = 1.03;        // to the first: those that are priced again
 constexpr double worthwhile = 0.999;  // of a finer cut: costs less than so much of the coarser
 constexpr std::int64_t most_messages = 400000;  // of a way that is priced
+constexpr double hopeful = 1.5;                 // slower than the first: may be cut more finely
 constexpr std::size_t most_promising = 3;       // sets of hubs that are priced
-constexpr std::size_t most_refined = 2;         // of them, and their numbers of rows
+constexpr std::size_t most_refined = 2;         // of them, in more and fewer pieces
 
 using Generator = Steps (*)(const Problem&, int);
 
-struct Way {
+struct Way {                      // to do it
   Generator generator = nullptr;  // null: over hubs
   Hubs hubs;
   int rows = 1;  // of pieces; without hubs a piece is a row
@@ -75,13 +76,20 @@ class Search {
   }
 
   Way best() {
-    try_parts(ring);
-    const bool together = sorted_s_.front() == sorted_s_.back();
-    if (!together) try_parts(prr);
-    try_chain();
-    finish({rabenseifner, {}, std::min(power_of_two_within(ranks_), problem_.segments)});
-    finish({recursive_doubling, {}, 1});
-    try_hubs();
+    std::vector<Tried> coarse;
+    for (const Way& way : coarse_ways()) coarse.push_back({way, {finish(way), 0}});
+    std::stable_sort(coarse.begin(), coarse.end(), [](const Tried& a, const Tried& b) {
+      return a.finish.last_s < b.finish.last_s;
+    });
+    std::size_t hubs = 0;
+    for (const auto& [way, finish] : coarse) {
+      if (finish.last_s > hopeful * first_s_) continue;
+      if (way.generator == nullptr && hubs++ < most_refined) refine(way, finish.last_s, true);
+      if (way.generator == slt) refine(way, finish.last_s, true);
+      // prr shows what it saves only in more than one row, and is a ring where it saves nothing.
+      if (way.generator == prr || (together() && way.generator == ring))
+        refine(way, finish.last_s, true);
+    }
     price_the_first_again();
     const auto better = [this](const Tried& a, const Tried& b) { return rating(a) < rating(b); };
     return std::min_element(tried_.begin(), tried_.end(), better)->way;
@@ -131,6 +139,8 @@ class Search {
     return steps;
   }
 
+  bool together() const { return sorted_s_.front() == sorted_s_.back(); }
+
   int pieces(const Way& way) const {
     return way.generator == nullptr ? way.hubs.segments(way.rows, ranks_) : way.rows;
   }
@@ -148,13 +158,19 @@ class Search {
     return finish.last_s;
   }
 
-  // Twice (or half) as many rows of pieces again and again, while that helps.
+  // Twice as many rows of pieces again and again, while that helps; or half as many.
   void refine(Way way, double last_s, bool finer) {
-    for (;;) {
+    for (bool helped = false;; helped = true) {
+      const Way before = way;
       way.rows = finer ? 2 * way.rows : way.rows / 2;
-      if (way.rows < std::max(way.hubs.every, 1) || pieces(way) > problem_.segments) return;
-      const double next_s = finish(way);
-      if (!(next_s < worthwhile * last_s)) return;
+      const bool possible =
+          way.rows >= std::max(way.hubs.every, 1) && pieces(way) <= problem_.segments;
+      const double next_s = possible ? finish(way) : HUGE_VAL;
+      if (!(next_s < worthwhile * last_s)) {
+        if (finer && !helped && (way.generator == nullptr || way.generator == slt))
+          refine(before, last_s, false);
+        return;
+      }
       last_s = next_s;
     }
   }
@@ -169,7 +185,7 @@ class Search {
     const double close_s = first_s_ * close;
     first_s_ = HUGE_VAL;
     for (Tried& tried : tried_) {
-      if (tried.finish.last_s <= close_s) {
+      if (tried.way.generator == nullptr && tried.finish.last_s <= close_s) {
         const Finish again = finish_of(schedule(tried.way), slower);
         tried.finish.last_s = std::max(tried.finish.last_s, again.last_s / slowdown);
         tried.finish.elapsed_s = std::max(tried.finish.elapsed_s, again.elapsed_s / slowdown);
@@ -178,22 +194,39 @@ class Search {
     }
   }
 
-  void try_parts(Generator generator) {
-    const Way way{generator, {}, std::min(ranks_, problem_.segments)};
-    refine(way, finish(way), true);
+  // Every kind of way, in few pieces.
+  std::vector<Way> coarse_ways() const {
+    const int parts = std::min(ranks_, problem_.segments);
+    std::vector<Way> ways{{ring, {}, parts},
+                          {rabenseifner, {}, power_of_two_within(parts)},
+                          {recursive_doubling, {}, 1}};
+    if (!together()) ways.push_back({prr, {}, parts});
+    // Of three late ranks in a chain the middle one takes all sums and then all results.
+    if (ranks_ < 4 || unsent(ranks_ - 3) < 0.95) ways.push_back(chain());
+    for (Hubs hubs : promising_hubs()) {
+      for (const bool ring : {false, true}) {
+        hubs.ring = ring;
+        Way way{nullptr, hubs, std::max(hubs.every, 2)};
+        if (pieces(way) > problem_.segments) way.hubs.every = 0, way.rows = 1;
+        ways.push_back(way);
+      }
+    }
+    return ways;
   }
 
-  // From where filling the pipeline costs as much as the latencies of its messages.
-  void try_chain() {
+  // Filling the pipeline costs as much as the latencies of its messages.
+  Way chain() const {
     const double busy_s = pace_.latency_s / 4;
     const double wanted = std::sqrt(std::max(ranks_ - 2, 1) * pace_.whole_s / busy_s);
     // Of equal length: a chain is as slow as its longest piece.
     const double length = std::max(std::round(problem_.segments / wanted), 1.0);
     const auto pieces = static_cast<int>(std::ceil(problem_.segments / length));
-    const Way way{slt, {}, std::min(pieces, problem_.segments)};
-    const double last_s = finish(way);
-    refine(way, last_s, true);
-    refine(way, last_s, false);
+    return {slt, {}, std::min(pieces, problem_.segments)};
+  }
+
+  // By the last arrival, of the own data; by place in order of arrival.
+  double unsent(int place) const {
+    return std::max(1 - (sorted_s_.back() - sorted_s_[place]) / pace_.whole_s, 0.0);
   }
 
   // How long after the last arrival a port is busy, in transfers of the whole data, if all else
@@ -202,9 +235,6 @@ class Search {
     const int late = ranks_ - hubs.early;
     const double share = 1 / (hubs.early + (hubs.every > 0 ? double(late) / hubs.every : 0));
     const double late_share = hubs.every > 0 ? share / hubs.every : 0;
-    const auto unsent = [this](int place) {
-      return std::max(1 - (sorted_s_.back() - sorted_s_[place]) / pace_.whole_s, 0.0);
-    };
     double all_unsent = 0, most = 0;
     for (int place = 0; place < ranks_; ++place) all_unsent += unsent(place);
     for (int place = 0; place < ranks_; ++place) {
@@ -232,31 +262,12 @@ class Search {
     }
     add(ranks_ - 1);
     add(ranks_ * 3 / 4);
-    if (sorted_s_.front() == sorted_s_.back()) all.clear();
+    if (together()) all.clear();
     std::stable_sort(all.begin(), all.end(),
                      [this](const Hubs& a, const Hubs& b) { return busy(a) < busy(b); });
     if (all.size() > most_promising) all.resize(most_promising);
     all.push_back({ranks_});
     return all;
-  }
-
-  void try_hubs() {
-    std::vector<std::pair<double, Way>> ways;
-    for (Hubs hubs : promising_hubs()) {
-      for (const bool ring : {false, true}) {
-        hubs.ring = ring;
-        Way way{nullptr, hubs, std::max(hubs.every, 2)};
-        if (pieces(way) > problem_.segments) way.hubs.every = 0, way.rows = 1;
-        ways.emplace_back(finish(way), way);
-      }
-    }
-    std::stable_sort(ways.begin(), ways.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (ways.size() > most_refined) ways.resize(most_refined);
-    for (const auto& [last_s, way] : ways) {
-      refine(way, last_s, true);
-      refine(way, last_s, false);
-    }
   }
 
   const Problem& problem_;

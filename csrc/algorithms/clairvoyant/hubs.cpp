@@ -54,12 +54,15 @@ class HubSteps {
   }
 
   void take_shares(int hub, int first_place) {
+    // Late hubs are in no ring: all others send them their shares.
+    const int first = hub < hubs_.early ? first_place : 0;
+    std::vector<int> places;
+    int width = -1;
     for (const Row& row : rows_) {
       if (hub >= row.width) continue;
-      // Late hubs are in no ring: all others send them their shares.
-      const int first = hub < hubs_.early ? first_place : 0;
-      for (const int place : others(hub, first, row.width))
-        push(hub, Verb::recv_reduce, row.first + hub, place);
+      if (row.width != width) places = others(hub, first, row.width);
+      width = row.width;
+      for (const int place : places) push(hub, Verb::recv_reduce, row.first + hub, place);
     }
   }
 
