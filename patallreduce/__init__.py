@@ -17,6 +17,7 @@ from patallreduce.hooks import register
 from patallreduce.iterations import load_iterations, save_iterations
 from patallreduce.leaf_sampler import LeafSampler
 from patallreduce.link import Link
+from patallreduce.lower_bound import Bound, lower_bound
 from patallreduce.networks import LogGP, Network, PLogP
 from patallreduce.schedules import algorithms, schedule, verify
 from patallreduce.simulation import PathStep, Result, simulate, simulate_algorithm
@@ -25,6 +26,7 @@ from patallreduce.trace import write_trace
 from patallreduce.work import Work
 
 __all__ = [
+    "Bound",
     "Communicator",
     "LeafSampler",
     "Link",
@@ -47,6 +49,7 @@ __all__ = [
     "fingerprint",
     "hooks",
     "load_iterations",
+    "lower_bound",
     "patterns",
     "register",
     "save_iterations",
