@@ -10,13 +10,14 @@ One iteration, for every algorithm in turn (A B A B) with the same random data a
 
 where half = (largest delay + computation + own delay) / 2. `one-late` delays rank 1 by the largest
 delay, `rand-late` every rank by a share of it drawn uniformly: the paper's. Others on demand:
-`alternating` delays every second rank, `bernoulli` each with probability 1 / P; `normal` and
-`gamma` have a quarter of the largest delay for deviation and mean. As in the paper the computation
-grows with the largest delay: every rank has passed its edge before the first one arrives.
+`three-late` delays the last three ranks, `alternating` every second one, `bernoulli` each with
+probability 1 / P; `normal` and `gamma` have a quarter of the largest delay for deviation and mean.
+As in the paper the computation grows with the largest delay: every rank has passed its edge before
+the first one arrives.
 Fig. 9 prints half + delay for the late rank, which is late twice; its Table 3 has it late once.
 
-`slt` and `prr` are told the true delays, more than any monitor could know; `auto` is told nothing
-but its progress. `--iterations` and `--delays` pair up: few long ones, many short ones.
+`slt`, `prr` and `clairvoyant` are told the true delays, more than any monitor could know; `auto` is
+told nothing but its progress. `--iterations` and `--delays` pair up: few long ones, many short ones.
 
 Writes one JSON line per case and algorithm to OUT/arrivals.jsonl, a picture per parameter that has
 several values, and prints tables. The ranks run benchmarks/arrivals_worker.py.

@@ -33,6 +33,8 @@ MODES = ("one-late", "rand-late")  # the paper's
 # Of CLV16 (patallreduce/patterns.py): ranks, largest delay and seed to delays. Cut at the largest
 # delay, which the emulated computation reckons with.
 PATTERNS: dict[str, Callable[[int, float, str], list[float]]] = {
+    # Not CLV16's: where chains and rings both do badly.
+    "three-late": lambda ranks, most_s, _: [most_s * (r >= ranks - 3) for r in range(ranks)],
     "alternating": lambda ranks, most_s, _: patterns.alternating(ranks, 0.0, most_s),
     "normal": lambda ranks, most_s, seed: patterns.normal(ranks, most_s / 4, seed=seed),
     "gamma": lambda ranks, most_s, seed: patterns.gamma(ranks, most_s / 4, seed=seed),

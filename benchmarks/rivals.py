@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-PATALLREDUCE = ("ring", "slt", "slt_dynamic", "prr", "reproducible", "auto")
+PATALLREDUCE = ("ring", "slt", "slt_dynamic", "prr", "clairvoyant", "reproducible", "auto")
 RIVALS = ("gloo", "openmpi")
 
 
@@ -84,7 +84,7 @@ class Patallreduce:
         self.name = algorithm
         self.transport = transport
         self._communicator = communicator
-        self._hinted = algorithm in ("slt", "prr")
+        self._hinted = algorithm in ("slt", "prr", "clairvoyant")
 
     def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
         """See `Rival`."""

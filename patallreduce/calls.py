@@ -120,18 +120,15 @@ def settle(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
-    latency_s = sum_s = 0.0
-    if algorithm == "clairvoyant":
-        if request.collective == "all_reduce":
-            segment_time_s = round_s(segments, message_bytes, link())
-            latency_s = link().latency_s
-            sum_s = sum_time_s(segments, message_bytes, link())
-        else:
-            segment_time_s = _reduce_round_s(hints, segments, message_bytes, link)
-    elif algorithm not in _TIMED:
-        segment_time_s = 0.0
-    elif segment_time_s is None:
-        segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks
+    times = _times(
+        request,
+        algorithm,
+        ranks=ranks,
+        segments=segments,
+        segment_time_s=segment_time_s,
+        hints=hints,
+        link=link,
+    )
     return _core.Call(
         elements,
         request.dtype,
@@ -140,10 +137,10 @@ def settle(
         algorithm,
         segments,
         hints,
-        segment_time_s,
+        times.segment_time_s,
         request.root,
-        latency_s,
-        sum_s,
+        times.latency_s,
+        times.sum_s,
     )
 
 
@@ -152,12 +149,38 @@ def _known(collective: str) -> tuple[str, ...]:
     return tuple(algorithms(collective))
 
 
-def _reduce_round_s(
-    hints: list[float], segments: int, message_bytes: int, link: Callable[[], Link]
-) -> float:
-    if len(set(hints)) < 2:
-        return 0.0  # all are there in every round, however long it is
-    return round_s(segments, message_bytes, link())
+class _Times(NamedTuple):
+    """What a schedule depends on; 0 where it does not."""
+
+    segment_time_s: float = 0.0
+    latency_s: float = 0.0
+    sum_s: float = 0.0
+
+
+def _times(
+    request: Request,
+    algorithm: str,
+    *,
+    ranks: int,
+    segments: int,
+    segment_time_s: float | None,
+    hints: list[float],
+    link: Callable[[], Link],
+) -> _Times:
+    message_bytes = request.elements * request.element_bytes
+    if algorithm == "clairvoyant" and request.collective == "all_reduce":
+        return _Times(
+            round_s(segments, message_bytes, link()),
+            link().latency_s,
+            sum_time_s(segments, message_bytes, link()),
+        )
+    if algorithm == "clairvoyant" and len(set(hints)) > 1:
+        return _Times(round_s(segments, message_bytes, link()))
+    if algorithm not in _TIMED:  # clairvoyant without hints: all are there, however long a round is
+        return _Times()
+    if segment_time_s is None:
+        segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks
+    return _Times(segment_time_s)
 
 
 def _hints(arrivals_s: Sequence[float] | None, rank: int, ranks: int) -> list[float]:

@@ -5,7 +5,7 @@
 //   hubs                 the earliest ranks sum shares and tell everybody; clairvoyant/hubs.h. The
 //                        number of hubs and of their messages are found by local search
 //   ring, prr, slt       those of these names, cut twice as finely while that helps
-//   rabenseifner, recursive_doubling   for short messages
+//   rabenseifner, radix_k, recursive_doubling   for short messages
 //
 // Those that are done within 0.3 % of the first are alike; of them the least average elapsed wins.
 // The choice is a function of the Problem alone, so all ranks make it alike.
@@ -28,6 +28,7 @@
 #include "algorithms/clairvoyant/hubs.h"
 #include "algorithms/clairvoyant/price.h"
 #include "algorithms/powers.h"
+#include "algorithms/radix.h"
 
 namespace patallreduce {
 
@@ -35,6 +36,7 @@ namespace {
 
 constexpr double alike = 1.003;
 constexpr double slowdown = 1.01;     // for a second price
+constexpr double doubt = 1.01;        // what is left after that
 constexpr double close = 1.03;        // to the first: those that are priced again
 constexpr double worthwhile = 0.999;  // of a finer cut: costs less than so much of the coarser
 constexpr std::int64_t most_messages = 400000;  // of a way that is priced
@@ -67,6 +69,12 @@ Pace pace_of(const Problem& problem) {
   return pace;
 }
 
+int ids_of_radix_k(int parts) {
+  int ids = 1;
+  for (const int radix : radices_within(parts)) ids *= radix;
+  return ids;
+}
+
 class Search {
  public:
   explicit Search(const Problem& problem)
@@ -85,7 +93,10 @@ class Search {
     for (const auto& [way, finish] : coarse) {
       if (finish.last_s > hopeful * first_s_) continue;
       if (way.generator == nullptr && hubs++ < most_refined) refine(way, finish.last_s, true);
-      if (way.generator == slt) refine(way, finish.last_s, true);
+      if (way.generator == slt) {
+        refine(way, finish.last_s, true);
+        refine_by_halves();
+      }
       // prr shows what it saves only in more than one row, and is a ring where it saves nothing.
       if (way.generator == prr || (together() && way.generator == ring))
         refine(way, finish.last_s, true);
@@ -175,6 +186,17 @@ class Search {
     }
   }
 
+  // Between half and twice a chain's best number of pieces, which depends on few pieces' latencies.
+  void refine_by_halves() {
+    const auto chain_is_better = [](const Tried& a, const Tried& b) {
+      const bool chain = a.way.generator == slt, other_chain = b.way.generator == slt;
+      return chain != other_chain ? chain : a.finish.last_s < b.finish.last_s;
+    };
+    const Way best = std::min_element(tried_.begin(), tried_.end(), chain_is_better)->way;
+    for (const int rows : {best.rows * 3 / 2, best.rows * 3 / 4})
+      if (rows >= 1 && rows <= problem_.segments) finish({slt, {}, rows});
+  }
+
   // Over hubs messages of many ranks meet at a port, and a little more time for each can order them
   // otherwise and cost much: the worse of two prices counts.
   void price_the_first_again() {
@@ -187,8 +209,9 @@ class Search {
     for (Tried& tried : tried_) {
       if (tried.way.generator == nullptr && tried.finish.last_s <= close_s) {
         const Finish again = finish_of(schedule(tried.way), slower);
-        tried.finish.last_s = std::max(tried.finish.last_s, again.last_s / slowdown);
-        tried.finish.elapsed_s = std::max(tried.finish.elapsed_s, again.elapsed_s / slowdown);
+        tried.finish.last_s = doubt * std::max(tried.finish.last_s, again.last_s / slowdown);
+        tried.finish.elapsed_s =
+            doubt * std::max(tried.finish.elapsed_s, again.elapsed_s / slowdown);
       }
       first_s_ = std::min(first_s_, tried.finish.last_s);
     }
@@ -199,6 +222,7 @@ class Search {
     const int parts = std::min(ranks_, problem_.segments);
     std::vector<Way> ways{{ring, {}, parts},
                           {rabenseifner, {}, power_of_two_within(parts)},
+                          {radix_k, {}, ids_of_radix_k(parts)},
                           {recursive_doubling, {}, 1}};
     if (!together()) ways.push_back({prr, {}, parts});
     // Of three late ranks in a chain the middle one takes all sums and then all results.
