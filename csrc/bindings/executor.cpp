@@ -44,9 +44,8 @@ bool is_dynamic(const ScheduleKey& key) {
   return algorithm && algorithm->dynamic;
 }
 
-bool is_reduce(const ScheduleKey& key) {
-  const Algorithm* algorithm = known_algorithm(key.algorithm);
-  return algorithm && algorithm->collective == std::string("reduce");
+std::string collective_of(const ScheduleKey& key) {
+  return find_algorithm(key.algorithm).collective;
 }
 
 }  // namespace
@@ -113,11 +112,12 @@ void bind_executor(py::module_& m) {
   py::class_<Engine, std::shared_ptr<Engine>>(m, "Engine")
       .def(py::init([](std::shared_ptr<Transport> transport, double spin_s, bool shares_cores,
                        std::size_t scratch_bytes) {
-             return make_owned<Engine>(std::move(transport),
-                                       EngineOptions{spin_s,
-                                                     shares_cores,
-                                                     scratch_bytes,
-                                                     {steps_from_registry, is_dynamic, is_reduce}});
+             return make_owned<Engine>(
+                 std::move(transport),
+                 EngineOptions{spin_s,
+                               shares_cores,
+                               scratch_bytes,
+                               {steps_from_registry, is_dynamic, collective_of}});
            }),
            "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)
       .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
