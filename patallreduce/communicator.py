@@ -22,6 +22,7 @@ import torch.distributed as dist
 from patallreduce import _core, environment, ucx
 from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.collectives import Collectives
+from patallreduce.given import GivenSchedules
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link, measure, measure_port_share
 from patallreduce.rendezvous import Rendezvous
@@ -191,6 +192,7 @@ class Communicator(Collectives):
             self._plain = Stream(self._monitor, self._warner, PLAIN)
         self._process = os.getpid()
         self._calls: dict[tuple[Any, ...], _core.Call] = {}
+        self._given = GivenSchedules(self._engine)
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
         # Also when it is collected, and at exit.
         self._finalizer = weakref.finalize(
@@ -282,6 +284,7 @@ class Communicator(Collectives):
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
         segment_time_s: float | None = None,
+        schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
     ) -> Work | None:
         """Combine `tensor` over all ranks, in place: every rank ends with the same bits.
@@ -308,6 +311,13 @@ class Communicator(Collectives):
                 a wrong hint costs time only.
             segment_time_s: prr's tau: seconds to transfer and reduce one part of the message.
                 None: from the link.
+            schedule: What to run, in place of algorithm, segments and hints: of
+                `patallreduce.schedule`, or of your own steps by `Schedule.from_steps`; for
+                all_reduce, and with at most as many segments as the tensor has elements. All ranks
+                give the same steps. It is proved, as by `verify`, the first time that this
+                communicator is given the object, before anything is sent: milliseconds up to some
+                100,000 steps. A late rank begins before it comes, as with an algorithm's name,
+                once it has run these steps before; the first time when it comes.
             timeout_s: Deadline of this collective; None: the communicator's.
 
         Returns:
@@ -315,7 +325,8 @@ class Communicator(Collectives):
 
         Raises:
             TypeError, ValueError: this tensor or argument cannot be used.
-            ScheduleError: unknown algorithm, bad segments or arrivals.
+            ScheduleError: unknown algorithm, bad segments or arrivals; a schedule that is wrong,
+                or for another collective or number of ranks.
             MismatchError: ranks called with different arguments; both are named.
             PeerLostError: a rank died or left; it is named.
             TransportTimeout: the deadline passed; the rank that held it up is named.
@@ -327,10 +338,12 @@ class Communicator(Collectives):
             segments=segments,
             arrivals_s=arrivals_s,
             segment_time_s=segment_time_s,
+            schedule=schedule,
         )
         deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
         stream = None
-        if left_open(algorithm, segments, arrivals_s) and self.worth_planning(tensor.nbytes):
+        is_open = schedule is None and left_open(algorithm, segments, arrivals_s)
+        if is_open and self.worth_planning(tensor.nbytes):
             stream = self._plain
         if stream is not None:
             arrival_s = time.monotonic()
@@ -351,13 +364,14 @@ class Communicator(Collectives):
     def reduce(
         self,
         tensor: torch.Tensor,
-        root: int = 0,
+        root: int | None = None,
         op: str = "sum",
-        algorithm: str = "clairvoyant",
+        algorithm: str | None = None,
         *,
         async_op: bool = False,
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
+        schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
     ) -> Work | None:
         """Combine `tensor` over all ranks into the root's, in place.
@@ -368,13 +382,14 @@ class Communicator(Collectives):
 
         Args:
             tensor: As of `all_reduce`.
-            root: The rank that gets the result, 0 <= root < ranks.
+            root: The rank that gets the result, 0 <= root < ranks. None: the schedule's, else 0.
             op: As of `all_reduce`.
-            algorithm: One of `algorithms("reduce")`.
+            algorithm: One of `algorithms("reduce")`; None: "clairvoyant".
             async_op: Return a `Work` at once instead of waiting; the value of its future is
                 `tensor`, which only on the root holds a result.
             segments: As of `all_reduce`.
             arrivals_s: As of `all_reduce`.
+            schedule: As of `all_reduce`, but for a reduce.
             timeout_s: Deadline of this collective; None: the communicator's.
 
         Returns:
@@ -394,8 +409,9 @@ class Communicator(Collectives):
             algorithm,
             segments=segments,
             arrivals_s=arrivals_s,
+            schedule=schedule,
             collective="reduce",
-            root=operator.index(root),
+            root=None if root is None else operator.index(root),
         )
         return self._run(tensor, call, timeout_s, async_op=async_op)
 
@@ -483,20 +499,21 @@ class Communicator(Collectives):
         self,
         tensor: torch.Tensor,
         op: str = "sum",
-        algorithm: str = "auto",
+        algorithm: str | None = None,
         *,
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
         segment_time_s: float | None = None,
+        schedule: _core.Schedule | None = None,
         label: int = -1,
         collective: str = "all_reduce",
-        root: int = -1,
+        root: int | None = None,
     ) -> _core.Call:
         """Check the arguments of a collective and settle what they leave open."""
         self.check_usable()
         check_tensor(tensor, self.rank)
-        if collective == "all_reduce":
-            algorithm = intended(algorithm)
+        if schedule is None and collective == "all_reduce":
+            algorithm = intended(algorithm or "auto")
         if algorithm == REPRODUCIBLE and not self._warned_of_flushing:
             self._warn_of_flushing()
         key = (
@@ -511,17 +528,17 @@ class Communicator(Collectives):
             collective,
             root,
         )
-        call = self._calls.get(key)
-        if call is None:
-            if len(self._calls) >= _CALLS_KEPT:
-                self._calls.clear()
-            call = self._calls[key] = settle(
-                Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *key[2:]),
-                self.rank,
-                self.ranks,
-                lambda: self.link,
-                lambda: self.selector,
-            )
+        call = self._calls.get(key) if schedule is None else None
+        if call is not None:
+            return call
+        request = Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *key[2:])
+        if schedule is not None:
+            return self._given.call(schedule, request, self.rank)
+        if len(self._calls) >= _CALLS_KEPT:
+            self._calls.clear()
+        call = self._calls[key] = settle(
+            request, self.rank, self.ranks, lambda: self.link, lambda: self.selector
+        )
         return call
 
     def _warn_of_flushing(self) -> None:
