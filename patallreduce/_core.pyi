@@ -407,6 +407,8 @@ class Network:
     node_of: Sequence[int]
     within_node: int
     uplink_bytes_per_s: float
+    burst_bytes: float
+    shared_ports: bool
     posted_before_arrival: bool
     def add_hockney(
         self,

@@ -9,8 +9,8 @@
 
 namespace patallreduce {
 
-// sent, summed, may_leave: of a rank's step; landed, received: of a channel's message.
-enum class What : std::uint32_t { arrives, sent, landed, received, summed, may_leave };
+// sent, summed, may_leave, leaves: of a rank's step; landed, received: of a channel's message.
+enum class What : std::uint32_t { arrives, sent, landed, received, summed, may_leave, leaves };
 
 struct Event {
   Event() = default;
