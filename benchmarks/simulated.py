@@ -92,16 +92,18 @@ def main() -> None:
             "environment": environment(),
         }
         records = run_plan(plan, [options.ranks], "benchmarks.simulated_worker", options.timeout_s)
-    calibration, measured = records[0], [record for record in records if "algorithm" in record]
-    network, link = fitted(calibration), link_of(calibration)
-    calibration["calibration"]["network"] = asdict(network)
-    latency_s = asdict(network)["links"]["latency_s"]
-    found = cells(measured, network, 2 * latency_s)
+    calls = [record for record in records if "call" in record]
+    measured = [record for record in records if "pattern" in record]
+    network, link = fitted(calls), link_of(records[0])
+    fields = asdict(network)
+    # Two messages that tell of an arrival, each for L and both overheads.
+    control_s = 2 * fields["links"]["latency_s"] + 4 * fields["links"]["overhead_s"]
+    found = cells(measured, network, control_s)
     plain = summary(cells(measured, link, 2 * link.latency_s))
-    all_cells = {**summary(found), "with_plain_link": plain}
-    lines = [json.dumps(record) for record in [calibration, *found, all_cells]]
+    all_cells = {**summary(found), "with_plain_link": plain, "fitted": fields}
+    lines = [json.dumps(record) for record in [records[0], *calls, *found, all_cells]]
     results.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print_tables(calibration, found, all_cells)
+    print_tables(found, all_cells)
     picture = options.out / "simulated.png"
     draw(found, all_cells, picture)
     print(f"records: {results}\npicture: {picture.resolve()}")

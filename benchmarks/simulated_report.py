@@ -12,10 +12,10 @@ from rich.table import Table
 Record = dict[str, Any]
 
 
-def print_tables(calibration: Record, cells: list[Record], summary: Record) -> None:
+def print_tables(cells: list[Record], summary: Record) -> None:
     """Print the network, every cell, and the geometric mean errors."""
     console = Console(width=120, highlight=False)
-    console.print(_network_text(calibration["calibration"]["network"]))
+    console.print(_network_text(summary["fitted"]))
     for (message_bytes, pattern), of in groupby(cells, key=lambda c: (c["bytes"], c["pattern"])):
         table = Table(
             title=f"{size_text(message_bytes)}, {pattern}: average elapsed", title_justify="left"
@@ -50,8 +50,8 @@ def print_tables(calibration: Record, cells: list[Record], summary: Record) -> N
 def _network_text(network: Record) -> str:
     link = network["links"]
     return (
-        f"Calibrated: {link['bytes_per_s'] / 1e6:.2f} MB/s, latency {link['latency_s'] * 1e6:.0f} "
-        f"us ({link['port_share']:.0%} of it in the port), a call "
+        f"Calibrated: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
+        f"{link['latency_s'] * 1e6:.0f} us, overhead {link['overhead_s'] * 1e6:.0f} us, a call "
         f"{network['call_s'] * 1e6:.0f} us, burst {network['burst_bytes'] / 1024:.1f} KiB, sums "
         f"{link['reduce_bytes_per_s'] / 1e9:.1f} GB/s"
     )

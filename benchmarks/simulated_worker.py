@@ -42,10 +42,13 @@ class AllReduce:
         message_bytes: int,
         delays: list[float],
         link: pat.Link,
+        segments: int | None = None,
     ) -> None:
         self.name = name
         self._comm = comm
-        bucket = Bucket(comm.ranks, message_bytes, link)
+        bucket = Bucket(comm.ranks, message_bytes, link, segments)
+        self.message_bytes = message_bytes
+        self.delays = delays
         self.segments = make_schedule(name, bucket, delays).segments
         self.segment_time_s = segment_time_s(name, bucket)
         self.hints_s = delays if name in FORESEEING else None
@@ -67,27 +70,18 @@ class AllReduce:
         """Nothing: the communicator is the caller's."""
 
 
-def measure(
-    bench: Bench,
-    comm: pat.Communicator,
-    link: pat.Link,
-    name: str,
-    message_bytes: int,
-    delays: list[float],
-    iterations: int,
-) -> dict[str, Any]:
+def measure(bench: Bench, call: AllReduce, iterations: int) -> dict[str, Any]:
     """Time some iterations, checking every sum; return the record."""
-    call = AllReduce(comm, name, message_bytes, delays, link)
-    values, expected = bench.values(message_bytes // 4)
+    values, expected = bench.values(call.message_bytes // 4)
     bucket = torch.empty_like(values)
     samples = []
     for _ in range(WARM_UP + iterations):
         bucket.copy_(values)
-        samples.append(bench.sample(call, [bucket], delays))
+        samples.append(bench.sample(call, [bucket], call.delays))
         check(call, [bucket], expected)
     return {
-        "algorithm": name,
-        "bytes": message_bytes,
+        "algorithm": call.name,
+        "bytes": call.message_bytes,
         "ranks": bench.ranks,
         "segments": call.segments,
         "segment_time_s": call.segment_time_s,
@@ -97,24 +91,25 @@ def measure(
 
 
 def records(plan: dict[str, Any], bench: Bench, comm: pat.Communicator) -> Iterator[dict[str, Any]]:
-    """Calibrate, then measure everything the plan asks for: one record each."""
+    """Calibrate and measure everything the plan asks for: one record each."""
     link = pat.calibrate(comm)
-    together_s = [0.0] * bench.ranks
-    calls = [measure(bench, comm, link, *call[:2], together_s, call[2]) for call in CALLS]
     yield {
-        "calibration": {"link": asdict(link), "calls": calls},
-        "environment": plan["environment"],
-        "network": plan["network"],
-        "seed": plan["seed"],
+        "link": asdict(link),
+        **{name: plan[name] for name in ("environment", "network", "seed", "delay")},
     }
+    together_s = [0.0] * bench.ranks
     for message_bytes, iterations in zip(plan["bytes"], plan["iterations"], strict=True):
+        for name, (algorithm, call_bytes, segments, times) in CALLS.items():
+            call = AllReduce(comm, algorithm, call_bytes, together_s, link, segments)
+            record = measure(bench, call, times)
+            yield {"call": name, "reduce_bytes_per_s": link.reduce_bytes_per_s, **record}
         for pattern in plan["patterns"]:
             seed = zlib.crc32(f"{plan['seed']} {pattern} {message_bytes}".encode())
             most_s = plan["delay"] * link.transfer_s(message_bytes)
             delays = delays_s(pattern, bench.ranks, most_s, seed)
-            for name in plan["algorithms"]:
-                record = measure(bench, comm, link, name, message_bytes, delays, iterations)
-                yield {"pattern": pattern, **record}
+            for algorithm in plan["algorithms"]:
+                call = AllReduce(comm, algorithm, message_bytes, delays, link)
+                yield {"pattern": pattern, **measure(bench, call, iterations)}
 
 
 def main() -> None:
@@ -129,7 +124,11 @@ def main() -> None:
             for record in records(plan, bench, comm):
                 results.write(json.dumps(record) + "\n")
                 results.flush()
-                if rank == 0 and record.get("algorithm") == plan["algorithms"][-1]:
+                if (
+                    rank == 0
+                    and "pattern" in record
+                    and record["algorithm"] == plan["algorithms"][-1]
+                ):
                     print(f"{record['bytes']} bytes, {record['pattern']}: measured", flush=True)
 
 

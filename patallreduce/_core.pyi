@@ -408,6 +408,7 @@ class Network:
     within_node: int
     uplink_bytes_per_s: float
     burst_bytes: float
+    call_s: float
     shared_ports: bool
     posted_before_arrival: bool
     def add_hockney(

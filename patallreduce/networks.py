@@ -91,7 +91,7 @@ class Network:
             all take turns. Excludes uplink_bytes_per_s.
         burst_bytes: With shared_ports: what a port that has rested lets through at once (a token
             bucket, as of virtual machines and of Linux's tc-tbf), each direction.
-        call_s: What a call costs a rank after its arrival before its first step can be done, >= 0:
+        call_s: What a call costs a rank's processor after its arrival, before its first step, >= 0:
             waking up, agreeing on the schedule.
         posted_before_arrival: A rank's receives are posted before it arrives, as this package's
             executor does. False: a message leaves when its receiver has arrived (rendezvous).
@@ -140,6 +140,7 @@ def native(network: Model | Network) -> _core.Network:
             )
         result.uplink_bytes_per_s = network.uplink_bytes_per_s
     result.burst_bytes = network.burst_bytes
+    result.call_s = network.call_s
     result.shared_ports = network.shared_ports
     result.posted_before_arrival = network.posted_before_arrival
     return result

@@ -86,12 +86,10 @@ def simulate(
     """
     message_bytes = _checked_bytes(message_bytes)
     if account or not isinstance(link, Link):
-        begins_s, call_s = _begins_s(arrivals_s, link, schedule.ranks)
         return _result(
             _core.simulate_on_network(
-                schedule, message_bytes, begins_s, native(link), critical_path=account
-            ),
-            call_s,
+                schedule, message_bytes, seconds(arrivals_s), native(link), critical_path=account
+            )
         )
     finish_s, average_elapsed_s, after_last_arrival_s = _core.simulate(
         schedule,
@@ -149,7 +147,6 @@ def simulate_algorithm(
 
     """
     ranks = operator.index(ranks)
-    begins_s, call_s = _begins_s(arrivals_s, link, ranks)
     return _result(
         _core.simulate_algorithm(
             checked_name(name, collective),
@@ -159,25 +156,11 @@ def simulate_algorithm(
             operator.index(root),
             segment_time_s,
             _checked_bytes(message_bytes),
-            begins_s,
+            seconds(arrivals_s),
             native(link),
             critical_path=account,
-        ),
-        call_s,
+        )
     )
-
-
-def _begins_s(
-    arrivals_s: Iterable[SupportsFloat] | None, link: Model | Network, ranks: int
-) -> tuple[list[float], float]:
-    """When the ranks' first steps can be done, and how long after their arrivals that is."""
-    begins_s = seconds(arrivals_s)
-    call_s = link.call_s if isinstance(link, Network) else 0.0
-    if not 0 <= call_s < float("inf"):
-        raise _core.ScheduleError(f"network: expected a finite call_s >= 0, got {call_s}")
-    if call_s > 0:
-        begins_s = [arrival_s + call_s for arrival_s in begins_s or [0.0] * ranks]
-    return begins_s, call_s
 
 
 def _checked_bytes(message_bytes: int) -> int:
@@ -187,12 +170,12 @@ def _checked_bytes(message_bytes: int) -> int:
     return message_bytes
 
 
-def _result(found: _core.Account, call_s: float) -> Result:
+def _result(found: _core.Account) -> Result:
     finish_s, average_elapsed_s, after_last_arrival_s, sends_s, receives_s, works_s, path = found
     return Result(
         tuple(finish_s),
-        average_elapsed_s + call_s,
-        after_last_arrival_s + call_s,
+        average_elapsed_s,
+        after_last_arrival_s,
         tuple(sends_s),
         tuple(receives_s),
         tuple(works_s),

@@ -14,7 +14,7 @@ void Flows::start(Flow flow, double fixed_s, double transfer_s, double now_s) {
   const double at_once_s = std::min(transfer_s, from.tokens_s);
   from.tokens_s -= at_once_s;
   to.queue_s += at_once_s;
-  flow.left_s = fixed_s + transfer_s - at_once_s;
+  flow.left_s = std::max(fixed_s + transfer_s - at_once_s, 0.0);
   ++from.sends;
   flows_.push_back(flow);
 }

@@ -27,8 +27,9 @@ class Flows {
 
   Flows(int ranks, double burst_s);
 
-  // At `now_s`, not before any other call's. It needs its ports for `fixed_s`, whatever they let
-  // through at once, and for `transfer_s`.
+  // At `now_s`, not before any other call's. It needs its ports for `transfer_s`, of which they can
+  // let through some at once, and for `fixed_s`; that can be negative: part of the transfer is
+  // over.
   void start(Flow flow, double fixed_s, double transfer_s, double now_s);
   // When the next one has been sent if none starts before; HUGE_VAL: none is on its way.
   double next_s() const;

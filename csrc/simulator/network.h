@@ -68,6 +68,8 @@ struct Network {
   // With shared ports: what one that has rested lets through at once, as the first model prices
   // it. 0: nothing.
   double burst_bytes = 0;
+  // After its arrival a rank's processor works so long before its first step.
+  double call_s = 0;
   // Without, a message to a rank leaves no earlier than that rank arrives (rendezvous).
   bool posted_before_arrival = true;
 

@@ -200,6 +200,9 @@ class StreamedRun {
   void happen(const Event& event) {
     switch (event.what()) {
       case What::arrives:
+        if (network_.call_s > 0) return call(event.where);
+        [[fallthrough]];
+      case What::called:
         arrive(event.where);
         return refill(event.where);
       case What::sent:
@@ -311,6 +314,11 @@ class StreamedRun {
     step.landed = true;
     if (step.waits == 0) step.record = slot.record;
     channel.release(number);
+  }
+
+  void call(std::int32_t rank) {
+    std::int32_t cause = recorded(rank, -1, -1, now_s_);
+    push(rank, work(rank, network_.call_s, cause), What::called, rank, 0);
   }
 
   void arrive(std::int32_t rank) {
@@ -440,7 +448,7 @@ class StreamedRun {
     }
     const double send_s = cost_of(rank, step.peer, bytes).send_s;
     if (send_s == 0) return start_flow(rank, n);
-    push(rank, work(rank, send_s, step.record) - send_s, What::leaves, rank, n);
+    push(rank, work(rank, send_s, step.record), What::leaves, rank, n);
   }
 
   void start_flow(std::int32_t rank, std::int32_t n) {
