@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from .lab.__main__ import end_on_sigterm
 from .simulated_calibration import fitted, link_of
 from .simulated_cells import PATTERNS, cells, summary
 from .simulated_report import draw, print_tables
+
+Record = dict[str, Any]
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -75,6 +78,23 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
+def simulated(calls: list[Record], measured: list[Record]) -> tuple[list[Record], Record]:
+    """Simulate every cell with the network as it was right before and after its size.
+
+    Returns the cells, and by size in bytes the networks.
+    """
+    found: list[Record] = []
+    networks: Record = {}
+    for number, of in groupby(measured, key=lambda record: record["round"]):
+        network = fitted([call for call in calls if number <= call["round"] <= number + 1])
+        fields = asdict(network)
+        # Two messages that tell of an arrival, each for L and both overheads.
+        control_s = 2 * fields["links"]["latency_s"] + 4 * fields["links"]["overhead_s"]
+        found += cells(of, network, control_s)
+        networks[str(found[-1]["bytes"])] = fields
+    return found, networks
+
+
 def main() -> None:
     """Measure, simulate, print the tables and draw the picture."""
     options = parse_arguments()
@@ -94,13 +114,13 @@ def main() -> None:
         records = run_plan(plan, [options.ranks], "benchmarks.simulated_worker", options.timeout_s)
     calls = [record for record in records if "call" in record]
     measured = [record for record in records if "pattern" in record]
-    network, link = fitted(calls), link_of(records[0])
-    fields = asdict(network)
-    # Two messages that tell of an arrival, each for L and both overheads.
-    control_s = 2 * fields["links"]["latency_s"] + 4 * fields["links"]["overhead_s"]
-    found = cells(measured, network, control_s)
-    plain = summary(cells(measured, link, 2 * link.latency_s))
-    all_cells = {**summary(found), "with_plain_link": plain, "fitted": fields}
+    found, networks = simulated(calls, measured)
+    link = link_of(records[0])
+    all_cells = {
+        **summary(found),
+        "with_plain_link": summary(cells(measured, link, 2 * link.latency_s)),
+        "fitted": networks,
+    }
     lines = [json.dumps(record) for record in [records[0], *calls, *found, all_cells]]
     results.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print_tables(found, all_cells)

@@ -11,8 +11,8 @@ at rest. What it cannot see is measured by calls after a rest, all ranks at a ti
 
 All but the rate are found by simulation, in turns until they agree: that value with which the
 simulator gives the median that was measured, under the arrivals that there were. The speed of sums
-is that of `pat.calibrate`. Calls are repeated before every size, since the machine is not equally
-busy all the time. Nothing depends on the algorithm that is simulated later.
+is that of `pat.calibrate`. Each size is simulated with what was found right before and right after
+it, since the machine is not equally busy all the time. Nothing depends on the algorithm.
 
 Source: Culler, Liu, Martin, Yoshikawa, IEEE Micro 16 (1996), for telling overhead from latency.
 """
@@ -41,10 +41,10 @@ class Call(NamedTuple):
 
 
 CALLS = {
-    "tiny_ring": Call("ring", 1 << 10, None, 7),
-    "tiny_doubling": Call("recursive_doubling", 1 << 10, None, 7),
+    "tiny_ring": Call("ring", 1 << 10, None, 9),
+    "tiny_doubling": Call("recursive_doubling", 1 << 10, None, 9),
     "pieces": Call("ring", 16 << 10, 256, 3),
-    "tokens": Call("recursive_doubling", 48 << 10, None, 3),
+    "tokens": Call("recursive_doubling", 48 << 10, None, 5),
     "short": Call("ring", 512 << 10, None, 1),
     "long": Call("ring", 2 << 20, None, 1),
 }
@@ -69,7 +69,7 @@ def fitted(records: Sequence[Record]) -> Network:
     """Find the network with which the simulator gives a calibration's calls.
 
     Args:
-        records: All of simulated_worker.py that are named after one of CALLS.
+        records: Of simulated_worker.py, at least one for each of CALLS, which it is named after.
     """
     calls = {name: _together([r for r in records if r["call"] == name]) for name in CALLS}
     short, long = calls["short"], calls["long"]

@@ -45,13 +45,6 @@ def elapsed_s(record: Record) -> float:
     )
 
 
-def after_s(record: Record) -> float:
-    """From the last arrival to the last finish, likewise."""
-    return statistics.median(
-        max(sample["finishes_s"]) - max(sample["arrivals_s"]) for sample in record["samples"]
-    )
-
-
 def simulated_finishes_s(
     record: Record, network: Model | Network, control_s: float
 ) -> list[list[float]]:

@@ -15,7 +15,8 @@ Record = dict[str, Any]
 def print_tables(cells: list[Record], summary: Record) -> None:
     """Print the network, every cell, and the geometric mean errors."""
     console = Console(width=120, highlight=False)
-    console.print(_network_text(summary["fitted"]))
+    for message_bytes, network in summary["fitted"].items():
+        console.print(_network_text(int(message_bytes), network))
     for (message_bytes, pattern), of in groupby(cells, key=lambda c: (c["bytes"], c["pattern"])):
         table = Table(
             title=f"{size_text(message_bytes)}, {pattern}: average elapsed", title_justify="left"
@@ -47,10 +48,10 @@ def print_tables(cells: list[Record], summary: Record) -> None:
     )
 
 
-def _network_text(network: Record) -> str:
+def _network_text(message_bytes: int, network: Record) -> str:
     link = network["links"]
     return (
-        f"Calibrated: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
+        f"Calibrated around {size_text(message_bytes)}: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
         f"{link['latency_s'] * 1e6:.0f} us, overhead {link['overhead_s'] * 1e6:.0f} us, a call "
         f"{network['call_s'] * 1e6:.0f} us, burst {network['burst_bytes'] / 1024:.1f} KiB, sums "
         f"{link['reduce_bytes_per_s'] / 1e9:.1f} GB/s"
@@ -93,8 +94,8 @@ def draw(cells: list[Record], summary: Record, path: Path) -> None:
     )
     panel.set_xscale("log")
     panel.set_yscale("log")
-    panel.set_xlim(ends_ms)
-    panel.set_ylim(ends_ms)
+    panel.set_xlim(*ends_ms)
+    panel.set_ylim(*ends_ms)
     panel.set_xlabel("measured average elapsed in ms")
     panel.set_ylabel("simulated average elapsed in ms")
     panel.set_title(

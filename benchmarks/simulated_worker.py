@@ -31,27 +31,20 @@ WARM_UP = 1  # calls that open the connections' windows and compile schedules
 
 
 class AllReduce:
-    """One algorithm on one message under one pattern of arrivals, as every rank calls it."""
+    """One algorithm on one bucket under one pattern of arrivals, as every rank calls it."""
 
     transport = "ucx-tcp"
 
     def __init__(
-        self,
-        comm: pat.Communicator,
-        name: str,
-        message_bytes: int,
-        delays: list[float],
-        link: pat.Link,
-        segments: int | None = None,
+        self, comm: pat.Communicator, name: str, bucket: Bucket, delays: list[float]
     ) -> None:
         self.name = name
-        self._comm = comm
-        bucket = Bucket(comm.ranks, message_bytes, link, segments)
-        self.message_bytes = message_bytes
+        self.message_bytes = bucket.message_bytes
         self.delays = delays
         self.segments = make_schedule(name, bucket, delays).segments
         self.segment_time_s = segment_time_s(name, bucket)
         self.hints_s = delays if name in FORESEEING else None
+        self._comm = comm
 
     def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
         """Run it; `arrivals_s` are the delays that it was made with."""
@@ -97,19 +90,34 @@ def records(plan: dict[str, Any], bench: Bench, comm: pat.Communicator) -> Itera
         "link": asdict(link),
         **{name: plan[name] for name in ("environment", "network", "seed", "delay")},
     }
-    together_s = [0.0] * bench.ranks
-    for message_bytes, iterations in zip(plan["bytes"], plan["iterations"], strict=True):
-        for name, (algorithm, call_bytes, segments, times) in CALLS.items():
-            call = AllReduce(comm, algorithm, call_bytes, together_s, link, segments)
-            record = measure(bench, call, times)
-            yield {"call": name, "reduce_bytes_per_s": link.reduce_bytes_per_s, **record}
+    rounds = list(zip(plan["bytes"], plan["iterations"], strict=True))
+    for number, (message_bytes, iterations) in enumerate(rounds):
+        yield from calibration(bench, comm, link, number)
         for pattern in plan["patterns"]:
             seed = zlib.crc32(f"{plan['seed']} {pattern} {message_bytes}".encode())
             most_s = plan["delay"] * link.transfer_s(message_bytes)
             delays = delays_s(pattern, bench.ranks, most_s, seed)
             for algorithm in plan["algorithms"]:
-                call = AllReduce(comm, algorithm, message_bytes, delays, link)
-                yield {"pattern": pattern, **measure(bench, call, iterations)}
+                bucket = Bucket(bench.ranks, message_bytes, link)
+                record = measure(bench, AllReduce(comm, algorithm, bucket, delays), iterations)
+                yield {"pattern": pattern, "round": number, **record}
+    yield from calibration(bench, comm, link, len(rounds))
+
+
+def calibration(
+    bench: Bench, comm: pat.Communicator, link: pat.Link, number: int
+) -> Iterator[dict[str, Any]]:
+    """Time the calls that tell the network's parameters, before the round of this number."""
+    together_s = [0.0] * bench.ranks
+    for name, (algorithm, message_bytes, segments, iterations) in CALLS.items():
+        bucket = Bucket(bench.ranks, message_bytes, link, segments)
+        record = measure(bench, AllReduce(comm, algorithm, bucket, together_s), iterations)
+        yield {
+            "call": name,
+            "round": number,
+            "reduce_bytes_per_s": link.reduce_bytes_per_s,
+            **record,
+        }
 
 
 def main() -> None:

@@ -456,8 +456,9 @@ class StreamedRun {
     const Cost price = cost_of(rank, step.peer, bytes_of(step));
     account_.sends_s[rank] += price.before_s + price.transfer_s;
     account_.receives_s[step.peer] += price.before_s + price.transfer_s;
-    flows_.start({rank, step.peer, n, step.channel, step.number, price.after_s, 0}, price.before_s,
-                 price.transfer_s, now_s_);
+    // The sender's overhead, at the begin of all this, is over.
+    flows_.start({rank, step.peer, n, step.channel, step.number, price.after_s, 0},
+                 price.before_s - price.send_s, price.transfer_s, now_s_);
   }
 
   void end_flow() {
