@@ -53,7 +53,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--iterations",
         type=int,
         nargs="+",
-        default=[11, 11, 9, 7, 5, 3],
+        default=[9, 9, 7, 5, 4, 2],
         help="timed for each cell; one number, or one for each size",
     )
     parser.add_argument("--patterns", nargs="+", default=list(PATTERNS), choices=PATTERNS)

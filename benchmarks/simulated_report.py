@@ -51,7 +51,7 @@ def print_tables(cells: list[Record], summary: Record) -> None:
 def _network_text(message_bytes: int, network: Record) -> str:
     link = network["links"]
     return (
-        f"Calibrated around {size_text(message_bytes)}: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
+        f"Around {size_text(message_bytes)}: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
         f"{link['latency_s'] * 1e6:.0f} us, overhead {link['overhead_s'] * 1e6:.0f} us, a call "
         f"{network['call_s'] * 1e6:.0f} us, burst {network['burst_bytes'] / 1024:.1f} KiB, sums "
         f"{link['reduce_bytes_per_s'] / 1e9:.1f} GB/s"
