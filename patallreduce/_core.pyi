@@ -413,6 +413,9 @@ class Network:
     node_of: Sequence[int]
     within_node: int
     uplink_bytes_per_s: float
+    burst_bytes: float
+    call_s: float
+    shared_ports: bool
     posted_before_arrival: bool
     def add_hockney(
         self,

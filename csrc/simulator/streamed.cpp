@@ -8,6 +8,7 @@
 #include "schedule/print.h"
 #include "simulator/channels.h"
 #include "simulator/events.h"
+#include "simulator/flows.h"
 #include "simulator/window.h"
 
 namespace patallreduce {
@@ -60,7 +61,17 @@ struct Uplink {
   std::int32_t out_record = -1, in_record = -1;
 };
 
+struct Line {  // of messages from one rank to another
+  bool sending = false;
+  std::vector<ReadySend> ready;  // from `next` on
+  std::size_t next = 0;
+};
+
 struct SecondSender {};
+
+double burst_s(const Network& network) {
+  return network.burst_bytes > 0 ? cost(network.models.front(), network.burst_bytes).transfer_s : 0;
+}
 
 class StreamedRun {
  public:
@@ -76,12 +87,14 @@ class StreamedRun {
         segment_bytes_(static_cast<double>(message_bytes) / segments_),
         equal_segments_(message_bytes % static_cast<std::uint64_t>(segments_) == 0),
         alike_(network.models.size() == 1 && network.node_of.empty()),
+        shared_(network.shared_ports),
         records_wanted_(records),
         by_rank_(by_rank),
         conflicts_(segments_),
         written_words_((static_cast<std::size_t>(segments_) + 63) / 64),
         written_(written_words_ * static_cast<std::size_t>(count_)),
-        ranks_(count_) {
+        ranks_(count_),
+        flows_(shared_ ? count_ : 0, burst_s(network)) {
     for (const Model& model : network.models) {
       reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));
     }
@@ -103,10 +116,17 @@ class StreamedRun {
     if (by_rank_) {
       run_rank_by_rank();
     } else {
-      while (!events_.empty()) {
-        const Event event = events_.pop();
-        now_s_ = event.at_s;
-        happen(event);
+      for (;;) {
+        const double next_s = events_.empty() ? HUGE_VAL : events_.top().at_s;
+        if (flows_.next_s() <= next_s && flows_.next_s() < HUGE_VAL) {
+          end_flow();
+        } else if (next_s < HUGE_VAL) {
+          const Event event = events_.pop();
+          now_s_ = event.at_s;
+          happen(event);
+        } else {
+          break;
+        }
       }
     }
     check_end();
@@ -180,9 +200,19 @@ class StreamedRun {
   void happen(const Event& event) {
     switch (event.what()) {
       case What::arrives:
+        if (network_.call_s > 0) return call(event.where);
+        [[fallthrough]];
+      case What::called:
         arrive(event.where);
         return refill(event.where);
       case What::sent:
+        if (shared_) {
+          const LiveStep& step = ranks_[event.where].window[event.which];
+          const std::int32_t channel = step.channel, record = step.record;
+          complete(event.where, event.which);
+          leave_next(event.where, channel, record);
+          return refill(event.where);
+        }
         ranks_[event.where].sending = false;
         complete(event.where, event.which);
         send_next(event.where);
@@ -197,6 +227,8 @@ class StreamedRun {
         return refill(event.where);
       case What::may_leave:
         return line_up(event.where, event.which);
+      case What::leaves:
+        return start_flow(event.where, event.which);
     }
   }
 
@@ -284,6 +316,11 @@ class StreamedRun {
     channel.release(number);
   }
 
+  void call(std::int32_t rank) {
+    std::int32_t cause = recorded(rank, -1, -1, now_s_);
+    push(rank, work(rank, network_.call_s, cause), What::called, rank, 0);
+  }
+
   void arrive(std::int32_t rank) {
     RankState& state = ranks_[rank];
     state.arrived = true;
@@ -318,13 +355,9 @@ class StreamedRun {
   void line_up(std::int32_t rank, std::int32_t n) {
     RankState& state = ranks_[rank];
     --state.waiting;
+    if (shared_) return line_up_for_peer(state, rank, n);
     if (!state.sending && state.ready.empty()) return send(rank, n, now_s_);
-    state.ready.push_back({now_s_, n});
-    for (std::size_t i = state.ready.size() - 1;
-         i > state.next && state.ready[i - 1].since_s == now_s_ && state.ready[i - 1].step > n;
-         --i) {
-      std::swap(state.ready[i - 1], state.ready[i]);
-    }
+    insert(state.ready, state.next, n);
     send_next(rank);
   }
 
@@ -380,6 +413,74 @@ class StreamedRun {
     }
     push(rank, until_s, What::sent, rank, n);
     push(step.peer, until_s + price.after_s, What::landed, step.channel, step.number);
+  }
+
+  // Where ports are shared, only messages between the same two ranks take turns.
+  void line_up_for_peer(RankState& state, std::int32_t rank, std::int32_t n) {
+    const std::int32_t channel = state.window[n].channel;
+    if (static_cast<std::size_t>(channel) >= lines_.size()) lines_.resize(channel + 1);
+    Line& line = lines_[channel];
+    if (line.sending) return insert(line.ready, line.next, n);
+    line.sending = true;
+    leave(rank, n);
+  }
+
+  // Behind what was ready earlier; ties in program order.
+  void insert(std::vector<ReadySend>& ready, std::size_t first, std::int32_t n) const {
+    ready.push_back({now_s_, n});
+    for (std::size_t i = ready.size() - 1;
+         i > first && ready[i - 1].since_s == now_s_ && ready[i - 1].step > n; --i) {
+      std::swap(ready[i - 1], ready[i]);
+    }
+  }
+
+  void leave(std::int32_t rank, std::int32_t n) {
+    LiveStep& step = ranks_[rank].window[n];
+    Channel::Slot& slot = channels_[step.channel].slot(step.number);
+    slot.first = step.first;
+    slot.last = step.last;
+    const double bytes = bytes_of(step);
+    if (message_bytes_ > 0 && bytes == 0) {  // the executor leaves it out
+      slot.record = step.record = recorded(rank, n, step.record, now_s_);
+      push(rank, now_s_, What::sent, rank, n);
+      push(step.peer, now_s_, What::landed, step.channel, step.number);
+      return;
+    }
+    const double send_s = cost_of(rank, step.peer, bytes).send_s;
+    if (send_s == 0) return start_flow(rank, n);
+    push(rank, work(rank, send_s, step.record), What::leaves, rank, n);
+  }
+
+  void start_flow(std::int32_t rank, std::int32_t n) {
+    const LiveStep& step = ranks_[rank].window[n];
+    const Cost price = cost_of(rank, step.peer, bytes_of(step));
+    account_.sends_s[rank] += price.before_s + price.transfer_s;
+    account_.receives_s[step.peer] += price.before_s + price.transfer_s;
+    // The sender's overhead, at the begin of all this, is over.
+    flows_.start({rank, step.peer, n, step.channel, step.number, price.after_s, 0},
+                 price.before_s - price.send_s, price.transfer_s, now_s_);
+  }
+
+  void end_flow() {
+    now_s_ = flows_.next_s();
+    const Flows::Flow flow = flows_.end();
+    LiveStep& step = ranks_[flow.from].window[flow.step];
+    Channel::Slot& slot = channels_[flow.channel].slot(flow.number);
+    slot.record = step.record = recorded(flow.from, flow.step, step.record, now_s_);
+    push(flow.from, now_s_, What::sent, flow.from, flow.step);
+    push(flow.to, now_s_ + flow.after_s, What::landed, flow.channel, flow.number);
+  }
+
+  // A message to `channel`'s rank has left: the next one can.
+  void leave_next(std::int32_t rank, std::int32_t channel, std::int32_t cause) {
+    Line& line = lines_[channel];
+    if (line.next == line.ready.size()) {
+      line = Line{};
+      return;
+    }
+    const auto [since_s, n] = line.ready[line.next++];
+    if (since_s < now_s_) ranks_[rank].window[n].record = cause;  // it waited for its turn
+    leave(rank, n);
   }
 
   double through_uplinks(std::int32_t rank, LiveStep& step, double start_s, double bytes) {
@@ -542,7 +643,8 @@ class StreamedRun {
   const int blocks_;
   const double segment_bytes_;
   const bool equal_segments_;
-  const bool alike_;  // one cost for all pairs of ranks
+  const bool alike_;   // one cost for all pairs of ranks
+  const bool shared_;  // ports, by all messages through them
   const bool records_wanted_;
   const bool by_rank_;
   bool running_ = false;
@@ -552,6 +654,8 @@ class StreamedRun {
   std::size_t written_words_;
   std::vector<std::uint64_t> written_;  // per rank a bit per segment: some step so far writes it
   std::vector<RankState> ranks_;
+  Flows flows_;
+  std::vector<Line> lines_;  // by channel
   Channels channels_;
   EventHeap events_;
   std::vector<Uplink> uplinks_;                          // per node
@@ -582,7 +686,8 @@ Account simulate_streamed(const StepSource& source, std::uint64_t message_bytes,
   const auto segments = static_cast<std::uint64_t>(source.problem().segments);
   const bool all_fly = std::all_of(network.models.begin(), network.models.end(),
                                    [](const Model& model) { return least_flight_s(model, 0) > 0; });
-  const bool independent = network.uplink_bytes_per_s == 0 || network.node_of.empty();
+  const bool independent =
+      !network.shared_ports && (network.uplink_bytes_per_s == 0 || network.node_of.empty());
   if (independent && all_fly && !accounting.in_order_of_time &&
       (message_bytes == 0 || message_bytes >= segments)) {
     try {
