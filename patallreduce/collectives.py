@@ -1,9 +1,10 @@
-"""The collectives beside all-reduce: broadcast, all-gather, reduce-scatter and barrier."""
+"""The collectives beside all-reduce: reduce, broadcast, all-gather, reduce-scatter, barrier."""
 
 from __future__ import annotations
 
 import operator
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import torch
 
@@ -38,6 +39,7 @@ class Collectives:
         algorithm: str | None = None,
         *,
         segments: int | None = None,
+        arrivals_s: Sequence[float] | None = None,
         schedule: _core.Schedule | None = None,
         collective: str = "all_reduce",
         root: int | None = None,
@@ -48,6 +50,60 @@ class Collectives:
     def _run(
         self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
     ) -> Work | None: ...
+
+    def reduce(
+        self,
+        tensor: torch.Tensor,
+        root: int | None = None,
+        op: str = "sum",
+        algorithm: str | None = None,
+        *,
+        async_op: bool = False,
+        segments: int | None = None,
+        arrivals_s: Sequence[float] | None = None,
+        schedule: _core.Schedule | None = None,
+        timeout_s: float | None = None,
+    ) -> Work | None:
+        """Combine `tensor` over all ranks into the root's, in place.
+
+        The other ranks' tensors are not changed, and are theirs again as soon as nothing reads them
+        any more: such a rank may go on while what it sums for others is still under way. Every rank
+        calls it with the same arguments; the tensors differ in values alone.
+
+        Args:
+            tensor: As of `all_reduce`.
+            root: The rank that gets the result, 0 <= root < ranks. None: the schedule's, else 0.
+            op: As of `all_reduce`.
+            algorithm: One of `algorithms("reduce")`; None: "clairvoyant".
+            async_op: Return a `Work` at once instead of waiting; the value of its future is
+                `tensor`, which only on the root holds a result.
+            segments: As of `all_reduce`.
+            arrivals_s: As of `all_reduce`.
+            schedule: As of `all_reduce`, but for a reduce.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Returns:
+            None, or a `Work` if `async_op`.
+
+        Raises:
+            TypeError, ValueError: this tensor or argument cannot be used.
+            ScheduleError: unknown algorithm, bad root, segments or arrivals.
+            MismatchError: ranks called with different arguments or roots; both are named. A rank
+                that was done before hears of it in its next call.
+            PeerLostError: a rank died or left; it is named.
+            TransportTimeout: the deadline passed; the rank that held it up is named.
+        """
+        call = self.call_for(
+            tensor,
+            op,
+            algorithm,
+            segments=segments,
+            arrivals_s=arrivals_s,
+            schedule=schedule,
+            collective="reduce",
+            root=None if root is None else operator.index(root),
+        )
+        return self._run(tensor, call, timeout_s, async_op=async_op)
 
     def broadcast(
         self,
