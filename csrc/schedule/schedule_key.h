@@ -1,12 +1,24 @@
 // What a schedule is generated from. All ranks must use the same for one operation.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "schedule/schedule.h"
 #include "wire.h"
 
 namespace patallreduce {
+
+// What a key that another rank sends may hold.
+constexpr std::size_t max_name_bytes = 64;
+constexpr int max_segments = 1 << 18;
+
+// One rank's steps of a schedule that the caller gave: see executor/given.h.
+struct GivenSteps {
+  std::string collective;
+  Steps steps;
+};
 
 struct ScheduleKey {
   std::string algorithm;
@@ -16,6 +28,8 @@ struct ScheduleKey {
   int root = -1;  // -1: the collective has none
   double latency_s = 0;
   double sum_s = 0;
+  // Null: `algorithm` generates them. Neither compared nor sent: `algorithm` has their hash.
+  std::shared_ptr<const GivenSteps> given = nullptr;
 };
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);

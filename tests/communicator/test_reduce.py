@@ -48,14 +48,16 @@ def random_case(choose, ranks, count):
 
 
 def schedule_of(algorithm, ranks, message_bytes, case):
-    """A round takes the time of one segment: CLV16, section 5.4."""
-    round_s = 0.0
+    """A round takes the time of one segment: CLV16, section 5.4. A redirect, that of a message."""
+    time_s = 0.0
     arrivals_s = case["arrivals_s"]
     if algorithm == "clairvoyant" and arrivals_s and len(set(arrivals_s)) > 1:
         segment_bytes = message_bytes // case["segments"]
-        round_s = LINK.latency_s + segment_bytes / LINK.bytes_per_s
-        round_s += segment_bytes / LINK.reduce_bytes_per_s
-    return pat.schedule(algorithm, ranks, collective="reduce", segment_time_s=round_s, **case)
+        time_s = LINK.latency_s + segment_bytes / LINK.bytes_per_s
+        time_s += segment_bytes / LINK.reduce_bytes_per_s
+    if algorithm == "local_redirect_reduce":
+        time_s = LINK.latency_s + message_bytes / LINK.bytes_per_s / ranks
+    return pat.schedule(algorithm, ranks, collective="reduce", segment_time_s=time_s, **case)
 
 
 def check(rank, tensor, parts, op, algorithm, case):

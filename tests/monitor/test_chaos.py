@@ -23,7 +23,7 @@ def assert_chaotic(seen, planned=0.3):
     """It says nothing if hardly anything was planned, or always the same."""
     assert seen["planned"] > planned
     assert seen["schedules"] > 2
-    assert "slt" in seen["algorithms"]
+    assert {"slt", "slt_dynamic", "prr"} & set(seen["algorithms"])  # whichever auto prefers
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 8])
