@@ -17,7 +17,7 @@ the first one arrives.
 Fig. 9 prints half + delay for the late rank, which is late twice; its Table 3 has it late once.
 
 `slt`, `prr` and `clairvoyant` are told the true delays, more than any monitor could know; `auto` is
-told nothing but its progress. `--iterations` and `--delays` pair up: few long ones, many short ones.
+told nothing but its progress. `--iterations` and `--delays` pair up: few long, many short ones.
 
 Writes one JSON line per case and algorithm to OUT/arrivals.jsonl, a picture per parameter that has
 several values, and prints tables. The ranks run benchmarks/arrivals_worker.py.

@@ -1,0 +1,83 @@
+"""No schedule is faster than the bound, and some reach it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import patallreduce as pat
+from patallreduce.comparison import Bucket, make_schedule
+
+LINK = pat.Link(20e-6, 125e6, 1e15)
+
+
+@st.composite
+def cases(draw):
+    ranks = draw(st.integers(1, 10))
+    link = pat.Link(
+        draw(st.sampled_from([1e-6, 50e-6, 1e-3])),
+        draw(st.sampled_from([1e7, 1e9])),
+        draw(st.sampled_from([5e9, 1e15])),
+        port_share=draw(st.sampled_from([0.0, 0.25, 1.0])),
+    )
+    message_bytes = draw(st.sampled_from([0, 1, 1000, 1 << 16, 1 << 22]))
+    scale = link.transfer_s(message_bytes) + link.latency_s
+    shares = draw(st.lists(st.floats(0, 3), min_size=ranks, max_size=ranks))
+    return link, message_bytes, [scale * share for share in shares]
+
+
+@given(cases(), st.sampled_from(sorted(pat.algorithms())))
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+def test_no_schedule_is_faster(case, name):
+    link, message_bytes, arrivals_s = case
+    schedule = make_schedule(name, Bucket(len(arrivals_s), message_bytes, link), arrivals_s)
+    found = pat.simulate(schedule, link, message_bytes, arrivals_s)
+    bound = pat.lower_bound(link, message_bytes, arrivals_s)
+    rounding = 1 + 1e-9
+    assert bound.last_finish_s <= rounding * max(found.finish_s)
+    assert bound.average_elapsed_s <= rounding * found.average_elapsed_s + 1e-12
+    assert all(b <= rounding * f for b, f in zip(bound.finish_s, found.finish_s, strict=True))
+
+
+def test_two_ranks_that_exchange_reach_it():
+    bound = pat.lower_bound(LINK, 10**6, [0.0, 0.0])
+    schedule = pat.schedule("recursive_doubling", 2, 1)
+    found = pat.simulate(schedule, LINK, 10**6)
+    assert found.finish_s == pytest.approx(bound.finish_s)
+    assert max(found.finish_s) == pytest.approx(bound.last_finish_s)
+
+
+@pytest.mark.parametrize("ranks", [2, 5, 48])
+def test_together_a_ring_moves_the_least(ranks):
+    message_bytes = 1 << 30
+    least_s = 2 * (ranks - 1) / ranks * LINK.transfer_s(message_bytes)
+    last_s = pat.lower_bound(LINK, message_bytes, [7.0] * ranks).last_finish_s - 7
+    assert last_s == pytest.approx(least_s, rel=1e-4)
+
+
+def test_late_ranks_leave_less_to_be_moved():
+    """Three of eight, after all others are done: (3 - 1 + 8 - 1) / 8 transfers."""
+    transfer_s = LINK.transfer_s(1 << 30)
+    arrivals_s = [0.0] * 5 + [3 * transfer_s] * 3
+    bound = pat.lower_bound(LINK, 1 << 30, arrivals_s)
+    assert bound.last_finish_s / transfer_s - 3 == pytest.approx(9 / 8, rel=1e-4)
+    assert bound.finish_s[0] == bound.finish_s[7] == pytest.approx(4 * transfer_s, rel=1e-4)
+
+
+def test_the_last_rank_alone_is_told_at_once():
+    """Its own result may be there when it arrives; the others wait for its data."""
+    bound = pat.lower_bound(LINK, 1 << 20, [0.0, 0.0, 0.0, 5.0])
+    assert bound.finish_s[3] == 5.0
+    assert bound.finish_s[0] == 5.0 + LINK.transfer_s(1 << 20) + LINK.latency_s
+
+
+def test_latency_alone_is_a_broadcast():
+    """A port tells the next one after a quarter of the latency: 1, then 4 more in the next, ..."""
+    assert pat.lower_bound(LINK, 0, [0.0] * 5).last_finish_s == pytest.approx(1.75 * LINK.latency_s)
+    whole = pat.Link(1e-3, 1e9, port_share=1.0)  # doubling
+    assert pat.lower_bound(whole, 0, [0.0] * 33).last_finish_s == pytest.approx(6e-3)
+
+
+def test_one_rank_has_its_result():
+    assert pat.lower_bound(LINK, 1 << 20, [2.0]) == pat.Bound((2.0,), 2.0, 0.0)
+    with pytest.raises(pat.ScheduleError, match="expected one arrival per rank"):
+        pat.lower_bound(LINK, 1, [])
