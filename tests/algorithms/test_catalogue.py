@@ -59,9 +59,11 @@ def patterns(ranks):
     yield [1000.0 if rank == ranks // 2 else 0.0 for rank in range(ranks)]
 
 
-def test_every_name_belongs_to_one_collective():
-    names = [name for name, _, _, _ in _core.algorithms()]
+def test_every_name_means_one_algorithm_in_its_collective():
+    names = [(name, collective) for name, collective, _, _ in _core.algorithms()]
     assert len(names) == len(set(names))
+    alone = [name for name, _ in names if name != "clairvoyant"]  # a reduce and an all-reduce
+    assert len(alone) == len(set(alone)) == len(names) - 2
     assert {of for _, of, _, _ in _core.algorithms()} == {*COLLECTIVES, "all_to_all"}
 
 

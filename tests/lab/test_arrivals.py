@@ -65,7 +65,7 @@ def test_other_patterns_keep_to_the_largest_delay(mode):
     assert min(map(min, delays_s)) >= 0
     assert max(map(max, delays_s)) > 0.25
     different = len({tuple(row) for row in delays_s})
-    assert different == 1 if mode == "alternating" else different > 20
+    assert different == 1 if mode in {"alternating", "three-late"} else different > 20
 
 
 def test_every_rank_passes_its_edge_before_anyone_arrives():
