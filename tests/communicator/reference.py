@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 import patallreduce as pat
+from patallreduce.selection import round_s, sum_time_s
 
 DTYPES = [
     torch.float32,
@@ -69,6 +70,17 @@ def expected(parts: list[torch.Tensor], op: str, schedule: pat.Schedule) -> list
         if not dtype.is_floating_point:
             break  # integers wrap: every order gives the same
     return results
+
+
+def times_s(algorithm: str, segments: int, tau_s: float, data: torch.Tensor, link: Any) -> Any:
+    """What the algorithm's schedule depends on besides arrivals; `link`: of a communicator."""
+    if algorithm != "clairvoyant":
+        return {"segment_time_s": tau_s}
+    return {
+        "round_s": round_s(segments, data.nbytes, link),
+        "latency_s": link.latency_s,
+        "sum_s": sum_time_s(segments, data.nbytes, link),
+    }
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from tests.communicator.reference import (
     bits,
     contributions,
     expected,
+    times_s,
 )
 from tests.processes import on_threads
 
@@ -61,13 +62,10 @@ def check(communicators, count, dtype, op, plan, *, async_op, seed=0):
     if plan["algorithm"] == "slt_dynamic":
         arrivals_s = [float(c.stats()[-1]["place"]) for c in communicators]
         assert sorted(arrivals_s) == list(range(ranks))
-    schedule = pat.schedule(
-        plan["algorithm"],
-        ranks,
-        plan["segments"],
-        arrivals_s,
-        segment_time_s=plan["segment_time_s"],
-    )
+    algorithm, segments = plan["algorithm"], plan["segments"]
+    link = communicators[0].link if algorithm == "clairvoyant" else None
+    times = times_s(algorithm, segments, plan["segment_time_s"], parts[0], link)
+    schedule = pat.schedule(algorithm, ranks, segments, arrivals_s, **times)
     case = f"{count} of {dtype}, {op}, {plan}"
     assert_is_a_sum(tensors[0], expected(parts, op, schedule), case)
     for tensor in tensors[1:]:

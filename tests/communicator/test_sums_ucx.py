@@ -16,6 +16,7 @@ from tests.communicator.reference import (
     bits,
     contributions,
     expected,
+    times_s,
 )
 
 RANKS = [2, 3, 4, 5, 8]
@@ -40,7 +41,8 @@ def check_on_this_rank(communicator, case, seed):
         arrivals_s = [0.0] * ranks
         dist.all_gather_object(arrivals_s, float(communicator.stats()[-1]["place"]))
     if rank == 0:
-        schedule = pat.schedule(algorithm, ranks, segments, arrivals_s, segment_time_s=tau_s)
+        times = times_s(algorithm, segments, tau_s, tensor, LINK)
+        schedule = pat.schedule(algorithm, ranks, segments, arrivals_s, **times)
         assert_is_a_sum(tensor, expected(parts, op, schedule), what)
     if count:
         of_rank_0 = bits(tensor).clone()
