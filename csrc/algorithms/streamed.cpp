@@ -36,15 +36,18 @@ class ByRounds : public StepSource {
 class ByRank : public StepSource {
  public:
   ByRank(const Problem& problem, const Algorithm& algorithm)
-      : StepSource(problem), algorithm_(algorithm) {}
+      : StepSource(problem), algorithm_(algorithm) {
+    if (algorithm.generate_all) made_ = algorithm.generate_all(problem);
+  }
 
   void append(int rank, int, Steps& steps) const override {
-    const Steps all = algorithm_.generate(problem(), rank);
+    const Steps all = made_.empty() ? algorithm_.generate(problem(), rank) : made_[rank];
     steps.insert(steps.end(), all.begin(), all.end());
   }
 
  private:
   const Algorithm& algorithm_;
+  std::vector<Steps> made_;  // of all ranks, where one rank's cost nearly as much
 };
 
 }  // namespace

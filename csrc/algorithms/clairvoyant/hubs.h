@@ -14,9 +14,10 @@
 //   depth      2 messages: as many follow each other through a port as in a ring, but none waits
 //              for one of a third rank. In a ring 2(P-1) latencies add up, here 2
 //   after      of k late ranks, once the others are done among themselves: with P-k hubs
-//              (P-1)/(P-k) of the time in which the data passes a port; late hubs of shares of w
-//              make that 1 + (P-2) w or 2 - 1/(P-k) - (k-1) k w / (P-k), whichever is more. A ring
-//              takes 2(P-1)/P; slt 1 for k <= 2, and 2 beyond
+//              (P-1)/(P-k) of the time in which the data passes a port: an early one takes k
+//              contributions to 1/(P-k) of the data, and the other results. Late hubs of shares of
+//              w make that 1 + (k-1)(1-kw)/(P-k), but send for 1 + (P-2) w. A ring takes 2(P-1)/P;
+//              slt 1 for k <= 2, and 2 beyond. Never less than (P+k-2)/P (patallreduce/lower_bound)
 //   sum order  of a segment: its hub's, then the others by arrival, ties as their messages come in
 #pragma once
 
