@@ -14,6 +14,9 @@ class TransportTimeout(TransportError, TimeoutError): ...  # noqa: N818 (public 
 class PeerLostError(TransportError): ...
 class MismatchError(TransportError): ...
 
+class CudaError(RuntimeError):
+    device: int | None
+
 # Schedules (csrc/schedule, csrc/algorithms)
 
 Verb: TypeAlias = Literal["send", "recv", "recv_reduce"]
@@ -108,6 +111,44 @@ def divide(data: int, count: int, dtype: str, divisor: int) -> None: ...
 def triad(a: int, b: int, c: int, count: int, s: float) -> None: ...
 def flushes_subnormals() -> bool: ...
 def vector_level() -> str: ...
+
+# The same on GPUs (bindings/cuda.cpp). `library`: path of the kernels. Addresses are of device
+# memory, aligned to an element, valid until the stream has passed; stream: a cudaStream_t, 0 the
+# default one. Calls return once the work is queued. Errors: CudaError naming the device.
+
+def cuda_library(library: str) -> tuple[str, str]: ...
+def cuda_device_count(library: str) -> int: ...
+
+class CudaReduction:
+    def __init__(
+        self, library: str, device: int, blocks_per_multiprocessor: int = 32
+    ) -> None: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def capability(self) -> tuple[int, int]: ...
+    @property
+    def multiprocessors(self) -> int: ...
+    def combine(
+        self,
+        out: int,
+        also: int,
+        received: int,
+        held: int,
+        count: int,
+        dtype: str,
+        op: str,
+        scale: float = 1.0,
+        stream: int = 0,
+    ) -> None: ...
+    def scale_copy(
+        self, out: int, source: int, count: int, dtype: str, scale: float, stream: int = 0
+    ) -> None: ...
+    def divide(
+        self, data: int, count: int, dtype: str, divisor: int, stream: int = 0
+    ) -> None: ...
 
 # Transports (bindings/transport.cpp). Addresses are of memory that stays valid until the token is
 # finished. progress(): finished tokens, (sender, bytes) control messages, (rank, reason) lost.

@@ -33,6 +33,9 @@ PATR_EXPORT const char* patr_cuda_build();
 PATR_EXPORT const char* patr_cuda_error_name(int error);
 PATR_EXPORT const char* patr_cuda_error_text(int error);
 
+// 1000 * major + 10 * minor: the newest CUDA that the driver knows, 0 without a driver, and the one
+// that the kernels were built with.
+PATR_EXPORT int patr_cuda_versions(int* driver, int* kernels);
 PATR_EXPORT int patr_cuda_device_count(int* count);
 // Fails with cudaErrorNoKernelImageForDevice where the library holds no code for the device.
 PATR_EXPORT int patr_cuda_device(int device, PatrCudaDevice* facts);

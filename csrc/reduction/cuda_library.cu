@@ -9,6 +9,14 @@ namespace patallreduce {
 
 namespace {
 
+// In the order of the enumerators; size_of is the core's, which this library does not link.
+constexpr std::size_t element_bytes_of[dtype_count] = {
+    sizeof(StoredOf<Dtype::float32>), sizeof(StoredOf<Dtype::float64>),
+    sizeof(StoredOf<Dtype::float16>), sizeof(StoredOf<Dtype::bfloat16>),
+    sizeof(StoredOf<Dtype::int32>),   sizeof(StoredOf<Dtype::int64>),
+    sizeof(StoredOf<Dtype::uint8>),
+};
+
 // Another library of this process (torch) may rely on the thread's current device. The runtime is
 // linked statically, so this library's last error is not that library's either.
 class CurrentDevice {
@@ -52,7 +60,7 @@ void split(Work& work, std::size_t element_bytes) {
 
 cudaError_t launch(const PatrCudaLaunch& where, Kernel kernel, Work work, Dtype dtype) {
   if (work.count == 0) return cudaSuccess;
-  const std::size_t element_bytes = size_of(dtype);
+  const std::size_t element_bytes = element_bytes_of[int(dtype)];
   split(work, element_bytes);
   const std::size_t in_vectors = work.vectors * 16 / element_bytes;
   const std::size_t threads = std::max((work.vectors + vectors_per_thread - 1) / vectors_per_thread,
@@ -105,6 +113,11 @@ const char* patr_cuda_build() { return PATR_CUDA_BUILD; }
 const char* patr_cuda_error_name(int error) { return cudaGetErrorName(cudaError_t(error)); }
 const char* patr_cuda_error_text(int error) { return cudaGetErrorString(cudaError_t(error)); }
 
+int patr_cuda_versions(int* driver, int* kernels) {
+  *kernels = CUDART_VERSION;
+  return cudaDriverGetVersion(driver);
+}
+
 int patr_cuda_device_count(int* count) { return cudaGetDeviceCount(count); }
 
 int patr_cuda_device(int device, PatrCudaDevice* facts) {
@@ -136,7 +149,7 @@ int patr_cuda_scale_copy(const PatrCudaLaunch* where, void* out, const void* in,
   if (out == in || count == 0) return cudaSuccess;
   const CurrentDevice current(where->device);
   if (current.error != cudaSuccess) return current.error;
-  return cudaMemcpyAsync(out, in, count * size_of(Dtype(dtype)), cudaMemcpyDeviceToDevice,
+  return cudaMemcpyAsync(out, in, count * element_bytes_of[dtype], cudaMemcpyDeviceToDevice,
                          static_cast<cudaStream_t>(where->stream));
 }
 
