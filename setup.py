@@ -101,7 +101,7 @@ class BuildWithKernels(build_ext):
 
 def build_jobs() -> int:
     """Compilers at once."""
-    return int(os.environ.get("PATALLREDUCE_BUILD_JOBS", 0)) or os.cpu_count() or 1
+    return int(os.environ.get("PATALLREDUCE_BUILD_JOBS", "0")) or os.cpu_count() or 1
 
 
 def architectures(nvcc: str) -> tuple[str, list[str]]:

@@ -1,9 +1,10 @@
 // What libpatallreduce_cuda.so exports: plain C, so that the core finds it by dlopen and a build
 // without CUDA needs nothing of it.
 //
-// Every function returns 0 or a cudaError_t; none synchronises, allocates, or leaves another device
-// current than it found. `stream` is a cudaStream_t, null the default stream. Safe under stream
-// capture. dtype and op are the enumerators of reduction.h.
+// Every function with a result int returns 0 or a cudaError_t, but for the first; only the two that
+// ask for devices may synchronise, and none leaves another device current than it found. `stream`
+// is a cudaStream_t, null the default stream. Safe under stream capture. dtype and op are the
+// enumerators of reduction.h.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,8 @@ PATR_EXPORT const char* patr_cuda_error_text(int error);
 // that the kernels were built with.
 PATR_EXPORT int patr_cuda_versions(int* driver, int* kernels);
 PATR_EXPORT int patr_cuda_device_count(int* count);
-// Fails with cudaErrorNoKernelImageForDevice where the library holds no code for the device.
+// Also loads the kernels: fails with cudaErrorNoKernelImageForDevice where none is for the device.
+// `facts` are there even then.
 PATR_EXPORT int patr_cuda_device(int device, PatrCudaDevice* facts);
 
 // As combine, scale_copy and divide of reduction.h, on device memory and in stream order.

@@ -40,31 +40,9 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-std::size_t misalignment(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % 16;
-}
-
-bool like(const void* address, std::size_t shift) {
-  return address == nullptr || misalignment(address) == shift;
-}
-
-// The elements before the first 16-byte boundary that all addresses share, and the vectors after.
-void split(Work& work, std::size_t element_bytes) {
-  const std::size_t shift = misalignment(work.out);
-  work.head = work.count;
-  work.vectors = 0;
-  if (!like(work.also, shift) || !like(work.received, shift) || !like(work.held, shift)) return;
-  work.head = std::min(work.count, (16 - shift) % 16 / element_bytes);
-  work.vectors = (work.count - work.head) * element_bytes / 16;
-}
-
 cudaError_t launch(const PatrCudaLaunch& where, Kernel kernel, Work work, Dtype dtype) {
   if (work.count == 0) return cudaSuccess;
-  const std::size_t element_bytes = element_bytes_of[int(dtype)];
-  split(work, element_bytes);
-  const std::size_t in_vectors = work.vectors * 16 / element_bytes;
-  const std::size_t threads = std::max((work.vectors + vectors_per_thread - 1) / vectors_per_thread,
-                                       work.count - in_vectors);
+  const std::size_t threads = split(work, element_bytes_of[int(dtype)]);
   const std::size_t blocks = (threads + threads_per_block - 1) / threads_per_block;
   const CurrentDevice current(where.device);
   if (current.error != cudaSuccess) return current.error;
@@ -99,6 +77,22 @@ Kernel divide_kernel(Dtype dtype) {
   return nullptr;
 }
 
+// CUDA loads a kernel at its first use, for which it may wait until the device is idle: in the
+// middle of a collective that would be for another rank. So all are loaded beforehand.
+cudaError_t load_kernels() {
+  cudaFuncAttributes attributes;
+  for (int i = 0; i < dtype_count; ++i) {
+    const Dtype dtype = Dtype(i);
+    for (const Kernel kernel : {sum_kernel(dtype), product_kernel(dtype), minimum_kernel(dtype),
+                                maximum_kernel(dtype), scale_kernel(dtype), divide_kernel(dtype)}) {
+      if (kernel == nullptr) continue;
+      const void* const function = reinterpret_cast<const void*>(kernel);
+      if (const cudaError_t error = cudaFuncGetAttributes(&attributes, function)) return error;
+    }
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 
 }  // namespace patallreduce
@@ -130,14 +124,12 @@ int patr_cuda_device(int device, PatrCudaDevice* facts) {
   facts->multiprocessors = properties.multiProcessorCount;
   const CurrentDevice current(device);
   if (current.error != cudaSuccess) return current.error;
-  cudaFuncAttributes attributes;  // loads the kernel
-  return cudaFuncGetAttributes(&attributes,
-                               reinterpret_cast<const void*>(sum_kernel(Dtype::float32)));
+  return load_kernels();
 }
 
 int patr_cuda_combine(const PatrCudaLaunch* where, void* out, void* also, const void* received,
                       const void* held, std::size_t count, int dtype, int op, double scale) {
-  const Work work{out, also, received, held, count, 0, 0, scale, 1};
+  const Work work{out, also, received, held, count, scale, 1};
   return launch(*where, combine_kernel_of(Op(op), Dtype(dtype)), work, Dtype(dtype));
 }
 
@@ -145,7 +137,7 @@ int patr_cuda_scale_copy(const PatrCudaLaunch* where, void* out, const void* in,
                          int dtype, double scale) {
   const Kernel kernel = scale == 1 ? nullptr : scale_kernel(Dtype(dtype));
   if (kernel)
-    return launch(*where, kernel, {out, nullptr, nullptr, in, count, 0, 0, scale, 1}, Dtype(dtype));
+    return launch(*where, kernel, {out, nullptr, nullptr, in, count, scale, 1}, Dtype(dtype));
   if (out == in || count == 0) return cudaSuccess;
   const CurrentDevice current(where->device);
   if (current.error != cudaSuccess) return current.error;
@@ -157,6 +149,5 @@ int patr_cuda_divide(const PatrCudaLaunch* where, void* data, std::size_t count,
                      std::int64_t divisor) {
   const Kernel kernel = divide_kernel(Dtype(dtype));
   if (!kernel || divisor == 1) return cudaSuccess;
-  return launch(*where, kernel, {data, nullptr, nullptr, data, count, 0, 0, 1, divisor},
-                Dtype(dtype));
+  return launch(*where, kernel, {data, nullptr, nullptr, data, count, 1, divisor}, Dtype(dtype));
 }
