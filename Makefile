@@ -60,6 +60,9 @@ bench: .venv/ready
 	  --iterations 30 --out out/bench/training_leaves
 	$(BIN)/python -m benchmarks.tree_sum --results out/bench/tree_sum.jsonl
 	$(BIN)/python -m benchmarks.published --output out/bench/published.jsonl
+	$(BIN)/python -m benchmarks.simulated --out out/bench/simulated
+	$(BIN)/python -m benchmarks.simulation
+	$(BIN)/python -m benchmarks.clairvoyant
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 

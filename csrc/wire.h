@@ -1,4 +1,5 @@
-// Bytes of messages on the wire: fixed-size values and counted text, every length checked.
+// Bytes of messages on the wire: fixed-size values and counted text, every length checked; and
+// hashes that ranks compare.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,20 @@
 #include <type_traits>
 
 namespace patallreduce {
+
+// FNV-1a: the same on every rank.
+struct Hash {
+  void mix(const void* data, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i)
+      value = (value ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
+  }
+  template <typename T>
+  void mix(T number) {
+    static_assert(std::has_unique_object_representations_v<T>);
+    mix(&number, sizeof number);
+  }
+  std::uint64_t value = 0xcbf29ce484222325;
+};
 
 class Writer {
  public:

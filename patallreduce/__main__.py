@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from patallreduce import records_commands, simulate_command
+from patallreduce import records_commands, schedule_command, simulate_command
 from patallreduce.info import report
 
 
@@ -15,6 +15,7 @@ def main() -> None:
     info = commands.add_parser("info", help="versions, UCX, network and processor, for bug reports")
     info.set_defaults(run=lambda _: report())
     records_commands.add(commands)
+    schedule_command.add(commands)
     simulate_command.add(commands)
     options = parser.parse_args()
     try:

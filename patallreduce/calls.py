@@ -26,16 +26,24 @@ class Request(NamedTuple):
     element_bytes: int
     dtype: _core.Dtype
     op: str
-    algorithm: str
+    algorithm: str | None  # None: the collective's usual one
     segments: int | None
     arrivals_s: Sequence[float] | None
     segment_time_s: float | None
     label: int
     collective: str = "all_reduce"
-    root: int = -1  # of a reduce or broadcast
+    root: int | None = None  # of a reduce or broadcast; None: 0
 
 
 REPRODUCIBLE = "reproducible"
+_USUAL = {
+    "all_reduce": "auto",
+    "reduce": "clairvoyant",
+    "broadcast": "binomial_broadcast",
+    "all_gather": "ring_all_gather",
+    "reduce_scatter": "ring_reduce_scatter",
+    "barrier": "dissemination_barrier",
+}
 
 
 def intended(algorithm: str) -> str:
@@ -85,14 +93,11 @@ def settle(
     """
     if request.op not in OPS:
         raise ValueError(f"op: expected one of {', '.join(OPS)}, got {request.op!r}")
-    if request.collective in _ROOTED and not 0 <= request.root < ranks:
-        raise _core.ScheduleError(
-            f"root: expected 0 to {ranks - 1}, got {request.root} on rank {rank}"
-        )
+    root = _root(request, rank, ranks)
     hints = _hints(request.arrivals_s, rank, ranks)
     elements = request.elements
     message_bytes = elements * request.element_bytes
-    algorithm = request.algorithm
+    algorithm = request.algorithm or _USUAL[request.collective]
     segments, segment_time_s = request.segments, request.segment_time_s
     if algorithm == "auto" and request.collective == "all_reduce":
         algorithm = environment.get("ALGORITHM") or ""
@@ -135,8 +140,17 @@ def settle(
         segments,
         hints,
         segment_time_s,
-        request.root,
+        root,
     )
+
+
+def _root(request: Request, rank: int, ranks: int) -> int:
+    if request.collective not in _ROOTED:
+        return -1
+    root = request.root or 0
+    if not 0 <= root < ranks:
+        raise _core.ScheduleError(f"root: expected 0 to {ranks - 1}, got {root} on rank {rank}")
+    return root
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import secrets
 import socket
@@ -12,7 +11,6 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -20,10 +18,12 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import _core, environment, ucx
-from patallreduce.calls import OPS, REPRODUCIBLE, Request, intended, left_open, settle
+from patallreduce.calls import REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.collectives import Collectives
+from patallreduce.given import GivenSchedules
 from patallreduce.iterations import Iteration
-from patallreduce.link import Link, measure, measure_port_share
+from patallreduce.link import Link
+from patallreduce.link_meter import LinkMeter
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
 from patallreduce.streams import PLAIN, Stream, Warner
@@ -191,6 +191,8 @@ class Communicator(Collectives):
             self._plain = Stream(self._monitor, self._warner, PLAIN)
         self._process = os.getpid()
         self._calls: dict[tuple[Any, ...], _core.Call] = {}
+        self._given = GivenSchedules(self._engine)
+        self._link_meter = LinkMeter(self._engine, native.ranks, timeout_s)
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
         # Also when it is collected, and at exit.
         self._finalizer = weakref.finalize(
@@ -216,7 +218,7 @@ class Communicator(Collectives):
     def link(self) -> Link:
         """Latency and bandwidth between ranks. Collective the first time, unless it was given."""
         if self._link is None:
-            self._link = Link(1e-6, 1e9) if self.ranks == 1 else self._measure_link()
+            self._link = self._link_meter.measure(torch.float32)
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
             self._monitor.set_selector(
@@ -282,6 +284,7 @@ class Communicator(Collectives):
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
         segment_time_s: float | None = None,
+        schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
     ) -> Work | None:
         """Combine `tensor` over all ranks, in place: every rank ends with the same bits.
@@ -308,6 +311,13 @@ class Communicator(Collectives):
                 a wrong hint costs time only.
             segment_time_s: prr's tau: seconds to transfer and reduce one part of the message.
                 None: from the link.
+            schedule: What to run, in place of algorithm, segments and hints: of
+                `patallreduce.schedule`, or of your own steps by `Schedule.from_steps`; for
+                all_reduce, and with at most as many segments as the tensor has elements. All ranks
+                give the same steps. It is proved, as by `verify`, the first time that this
+                communicator is given the object, before anything is sent: milliseconds up to some
+                100,000 steps. A late rank begins before it comes, as with an algorithm's name,
+                once it has run these steps before; the first time when it comes.
             timeout_s: Deadline of this collective; None: the communicator's.
 
         Returns:
@@ -315,7 +325,8 @@ class Communicator(Collectives):
 
         Raises:
             TypeError, ValueError: this tensor or argument cannot be used.
-            ScheduleError: unknown algorithm, bad segments or arrivals.
+            ScheduleError: unknown algorithm, bad segments or arrivals; a schedule that is wrong,
+                or for another collective or number of ranks.
             MismatchError: ranks called with different arguments; both are named.
             PeerLostError: a rank died or left; it is named.
             TransportTimeout: the deadline passed; the rank that held it up is named.
@@ -327,10 +338,12 @@ class Communicator(Collectives):
             segments=segments,
             arrivals_s=arrivals_s,
             segment_time_s=segment_time_s,
+            schedule=schedule,
         )
         deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
         stream = None
-        if left_open(algorithm, segments, arrivals_s) and self.worth_planning(tensor.nbytes):
+        is_open = schedule is None and left_open(algorithm, segments, arrivals_s)
+        if is_open and self.worth_planning(tensor.nbytes):
             stream = self._plain
         if stream is not None:
             arrival_s = time.monotonic()
@@ -347,57 +360,6 @@ class Communicator(Collectives):
             return Work(self._engine, ticket, future, tensor)
         self._engine.wait(ticket)
         return None
-
-    def reduce(
-        self,
-        tensor: torch.Tensor,
-        root: int = 0,
-        op: str = "sum",
-        algorithm: str = "clairvoyant",
-        *,
-        async_op: bool = False,
-        segments: int | None = None,
-        arrivals_s: Sequence[float] | None = None,
-        timeout_s: float | None = None,
-    ) -> Work | None:
-        """Combine `tensor` over all ranks into the root's, in place.
-
-        The other ranks' tensors are not changed, and are theirs again as soon as nothing reads them
-        any more: such a rank may go on while what it sums for others is still under way. Every rank
-        calls it with the same arguments; the tensors differ in values alone.
-
-        Args:
-            tensor: As of `all_reduce`.
-            root: The rank that gets the result, 0 <= root < ranks.
-            op: As of `all_reduce`.
-            algorithm: One of `algorithms("reduce")`.
-            async_op: Return a `Work` at once instead of waiting; the value of its future is
-                `tensor`, which only on the root holds a result.
-            segments: As of `all_reduce`.
-            arrivals_s: As of `all_reduce`.
-            timeout_s: Deadline of this collective; None: the communicator's.
-
-        Returns:
-            None, or a `Work` if `async_op`.
-
-        Raises:
-            TypeError, ValueError: this tensor or argument cannot be used.
-            ScheduleError: unknown algorithm, bad root, segments or arrivals.
-            MismatchError: ranks called with different arguments or roots; both are named. A rank
-                that was done before hears of it in its next call.
-            PeerLostError: a rank died or left; it is named.
-            TransportTimeout: the deadline passed; the rank that held it up is named.
-        """
-        call = self.call_for(
-            tensor,
-            op,
-            algorithm,
-            segments=segments,
-            arrivals_s=arrivals_s,
-            collective="reduce",
-            root=operator.index(root),
-        )
-        return self._run(tensor, call, timeout_s, async_op=async_op)
 
     def _run(
         self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
@@ -483,20 +445,21 @@ class Communicator(Collectives):
         self,
         tensor: torch.Tensor,
         op: str = "sum",
-        algorithm: str = "auto",
+        algorithm: str | None = None,
         *,
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
         segment_time_s: float | None = None,
+        schedule: _core.Schedule | None = None,
         label: int = -1,
         collective: str = "all_reduce",
-        root: int = -1,
+        root: int | None = None,
     ) -> _core.Call:
         """Check the arguments of a collective and settle what they leave open."""
         self.check_usable()
         check_tensor(tensor, self.rank)
-        if collective == "all_reduce":
-            algorithm = intended(algorithm)
+        if schedule is None and collective == "all_reduce":
+            algorithm = intended(algorithm or "auto")
         if algorithm == REPRODUCIBLE and not self._warned_of_flushing:
             self._warn_of_flushing()
         key = (
@@ -511,17 +474,17 @@ class Communicator(Collectives):
             collective,
             root,
         )
-        call = self._calls.get(key)
-        if call is None:
-            if len(self._calls) >= _CALLS_KEPT:
-                self._calls.clear()
-            call = self._calls[key] = settle(
-                Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *key[2:]),
-                self.rank,
-                self.ranks,
-                lambda: self.link,
-                lambda: self.selector,
-            )
+        call = self._calls.get(key) if schedule is None else None
+        if call is not None:
+            return call
+        request = Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *key[2:])
+        if schedule is not None:
+            return self._given.call(schedule, request, self.rank)
+        if len(self._calls) >= _CALLS_KEPT:
+            self._calls.clear()
+        call = self._calls[key] = settle(
+            request, self.rank, self.ranks, lambda: self.link, lambda: self.selector
+        )
         return call
 
     def _warn_of_flushing(self) -> None:
@@ -624,37 +587,6 @@ class Communicator(Collectives):
             )
         self._engine.check()
 
-    def _measure_link(self, dtype: torch.dtype = torch.float32) -> Link:
-        self._ring_s(1024)  # connections stand and caches are warm after this
-        seconds_per_byte = 1 / _reduce_bytes_per_s(dtype)
-        return measure(self.ranks, self._ring_s, 1 / self._of_the_slowest(seconds_per_byte))
-
-    def _ring_s(self, message_bytes: int, segments: int | None = None) -> float:
-        """Seconds of one ring on the slowest rank, default: of one segment per rank. Collective."""
-        message = torch.zeros(message_bytes, dtype=torch.uint8)
-        self._ring(torch.zeros(self.ranks), "sum")  # start together
-        start_s = time.monotonic()
-        self._ring(message, "max", segments)
-        return self._of_the_slowest(time.monotonic() - start_s)
-
-    def _of_the_slowest(self, seconds: float) -> float:
-        longest_s = torch.full((self.ranks,), seconds, dtype=torch.float64)
-        self._ring(longest_s, "max")
-        return float(longest_s[0])
-
-    def _ring(self, tensor: torch.Tensor, op: str, segments: int | None = None) -> None:
-        call = _core.Call(
-            tensor.numel(),
-            dtype_of(tensor),
-            OPS[op],
-            -1,
-            "ring",
-            segments or self.ranks,
-            [],
-            0.0,
-        )
-        self._engine.wait(self._engine.begin(tensor.data_ptr(), call, self._timeout_s))
-
     def measure_link(self, dtype: torch.dtype = torch.float32) -> Link:
         """Measure the link anew, as :func:`patallreduce.calibrate` does. Collective.
 
@@ -662,10 +594,7 @@ class Communicator(Collectives):
         """
         check_tensor(torch.zeros(1, dtype=dtype), self.rank)
         self.check_usable()
-        if self.ranks == 1:
-            return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
-        link = self._measure_link(dtype)
-        return replace(link, port_share=measure_port_share(self.ranks, link, self._ring_s))
+        return self._link_meter.measure(dtype, with_port_share=True)
 
 
 def _connect(rendezvous: Rendezvous, name: str, token: int) -> _core.Ucx:
@@ -688,20 +617,6 @@ def _close(
         if monitor is not None:
             monitor.close(_CLOSE_TIMEOUT_S)
         completer.join()
-
-
-def _reduce_bytes_per_s(dtype: torch.dtype) -> float:
-    received, held = torch.zeros(2**18, dtype=dtype), torch.zeros(2**18, dtype=dtype)
-    received_bytes = received.numel() * received.element_size()
-    fastest_s = float("inf")
-    for _ in range(3):
-        start_s = time.monotonic()
-        out = received.data_ptr()
-        _core.combine(
-            out, 0, out, held.data_ptr(), received.numel(), dtype_of(held).name, "sum", 1.0
-        )
-        fastest_s = min(fastest_s, time.monotonic() - start_s)
-    return received_bytes / fastest_s
 
 
 def _boot_id() -> str:

@@ -86,6 +86,13 @@ class Network:
         within_node: Link between ranks of one node. None: their own.
         uplink_bytes_per_s: Bandwidth that a node's ranks share to other nodes, each direction;
             their messages take turns in it. None: unlimited.
+        shared_ports: Messages of different pairs of ranks share the ports that they have in common
+            evenly (max-min fair), as TCP connections do; only those of one pair take turns. False:
+            all take turns. Excludes uplink_bytes_per_s.
+        burst_bytes: With shared_ports: what a port that has rested lets through at once (a token
+            bucket, as of virtual machines and of Linux's tc-tbf), each direction.
+        call_s: What a call costs a rank's processor after its arrival, before its first step, >= 0:
+            waking up, agreeing on the schedule.
         posted_before_arrival: A rank's receives are posted before it arrives, as this package's
             executor does. False: a message leaves when its receiver has arrived (rendezvous).
 
@@ -99,6 +106,9 @@ class Network:
     nodes: Sequence[int] | None = None
     within_node: Model | None = None
     uplink_bytes_per_s: float | None = None
+    shared_ports: bool = False
+    burst_bytes: float = 0.0
+    call_s: float = 0.0
     posted_before_arrival: bool = True
 
 
@@ -129,6 +139,9 @@ def native(network: Model | Network) -> _core.Network:
                 f"network: expected uplink_bytes_per_s > 0, got {network.uplink_bytes_per_s}"
             )
         result.uplink_bytes_per_s = network.uplink_bytes_per_s
+    result.burst_bytes = network.burst_bytes
+    result.call_s = network.call_s
+    result.shared_ports = network.shared_ports
     result.posted_before_arrival = network.posted_before_arrival
     return result
 

@@ -28,7 +28,17 @@ Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std:
   return call;
 }
 
-Steps steps_from_registry(const ScheduleKey& key, int ranks, int rank) {
+Call call_of_key(std::uint64_t count, Dtype dtype, Op op, const ScheduleKey& key) {
+  Call call;
+  call.count = count;
+  call.dtype = dtype;
+  call.op = op;
+  call.key = key;
+  return call;
+}
+
+Steps steps_of_key(const ScheduleKey& key, int ranks, int rank) {
+  if (key.given) return key.given->steps;
   Problem problem;
   problem.ranks = ranks;
   problem.segments = key.segments;
@@ -44,9 +54,8 @@ bool is_dynamic(const ScheduleKey& key) {
   return algorithm && algorithm->dynamic;
 }
 
-bool is_reduce(const ScheduleKey& key) {
-  const Algorithm* algorithm = known_algorithm(key.algorithm);
-  return algorithm && algorithm->collective == std::string("reduce");
+std::string collective_of(const ScheduleKey& key) {
+  return key.given ? key.given->collective : find_algorithm(key.algorithm).collective;
 }
 
 }  // namespace
@@ -77,9 +86,13 @@ void bind_executor(py::module_& m) {
   for (const Op value : {Op::sum, Op::avg, Op::min, Op::max, Op::prod})
     op.value(name(value), value);
 
+  py::class_<ScheduleKey>(m, "ScheduleKey", "What a schedule is generated from, or was given as.")
+      .def("__str__", [](const ScheduleKey& key) { return describe(key); });
+
   py::class_<Call>(m, "Call", "What every rank must ask for alike.")
       .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
            "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1)
+      .def_static("of_key", &call_of_key, "count"_a, "dtype"_a, "op"_a, "key"_a)
       .def(
           "planned",
           [](const Call& call, std::int64_t stream, std::int64_t iteration) {
@@ -117,7 +130,7 @@ void bind_executor(py::module_& m) {
                                        EngineOptions{spin_s,
                                                      shares_cores,
                                                      scratch_bytes,
-                                                     {steps_from_registry, is_dynamic, is_reduce}});
+                                                     {steps_of_key, is_dynamic, collective_of}});
            }),
            "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)
       .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
@@ -127,6 +140,8 @@ void bind_executor(py::module_& m) {
             return engine.submit_queued(reinterpret_cast<void*>(data), call, timeout_s);
           },
           "data"_a, "call"_a, "timeout_s"_a, "Returns at once; next_done() returns it when done.")
+      .def("given", &Engine::given, "schedule"_a, py::call_guard<py::gil_scoped_release>(),
+           "The key of a schedule that a caller gives, proved. Raises ScheduleError.")
       .def(
           "begin",
           [](Engine& engine, std::uintptr_t data, const Call& call, double timeout_s) {

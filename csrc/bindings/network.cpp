@@ -88,6 +88,9 @@ void bind_network(py::module_& m) {
       .def_readwrite("node_of", &Network::node_of)
       .def_readwrite("within_node", &Network::within_node)
       .def_readwrite("uplink_bytes_per_s", &Network::uplink_bytes_per_s)
+      .def_readwrite("burst_bytes", &Network::burst_bytes)
+      .def_readwrite("call_s", &Network::call_s)
+      .def_readwrite("shared_ports", &Network::shared_ports)
       .def_readwrite("posted_before_arrival", &Network::posted_before_arrival)
       .def("check", [](const Network& network, int ranks) { check(network, ranks); }, "ranks"_a);
   m.def("simulate_on_network", &simulate_on_network, "schedule"_a, "message_bytes"_a,

@@ -10,7 +10,9 @@
 #include "errors.h"
 #include "schedule/print.h"
 #include "schedule/sum_order.h"
+#include "schedule/table.h"
 #include "schedule/verify.h"
+#include "simulator/rounds.h"
 
 namespace patallreduce {
 
@@ -60,6 +62,16 @@ py::list nested_sum_orders(const Schedule& schedule) {
   return ranks;
 }
 
+// As the papers print theirs; a schedule whose messages do not match has no rounds to show.
+std::string print(const Schedule& schedule) {
+  try {
+    const std::string lines = table(schedule, rounds_of(schedule));
+    return concat(heading(schedule), "\n(peer,segment) by round; = replaces what is held\n", lines);
+  } catch (const ScheduleError&) {
+    return text(schedule);
+  }
+}
+
 void bind_step(py::module_& m) {
   py::class_<Step>(m, "Step",
                    "One message of one rank: verb \"send\", \"recv\" or \"recv_reduce\" with "
@@ -91,9 +103,12 @@ void bind_step(py::module_& m) {
 
 void bind_schedule(py::module_& m) {
   bind_step(m);
-  py::class_<Schedule>(m, "Schedule",
-                       "The steps of every rank, read-only. Made by patallreduce.schedule(), or by "
-                       "from_steps() for an algorithm of your own; str() lists the steps.")
+  py::class_<Schedule>(
+      m, "Schedule",
+      "The steps of every rank, read-only. Made by patallreduce.schedule(), or by "
+      "from_steps() for an algorithm of your own. str() is a table of what every rank "
+      "receives and sends, round by round: the algorithm's rounds, or else as if "
+      "every message took one.")
       .def_static(
           "from_steps",
           [](std::vector<Steps> steps, int segments, std::string algorithm, std::string collective,
@@ -125,11 +140,11 @@ void bind_schedule(py::module_& m) {
            "[rank][segment] -> the sum it ends with: a rank's number, or a pair (received, held) "
            "of sums. Operand order carries no meaning: (a, b) on one rank is (b, a) on another. "
            "Raises ScheduleError for unmatched messages and deadlock.")
-      .def("__str__", [](const Schedule& schedule) { return text(schedule); })
-      .def("__repr__", [](const Schedule& s) {
-        return concat("<Schedule ", s.algorithm, " ", s.collective, ", ranks ", s.problem.ranks,
-                      ", segments ", s.problem.segments, ">");
-      });
+      .def(
+          "listing", [](const Schedule& schedule) { return text(schedule); },
+          "One line per step, rank by rank, numbered as in errors.")
+      .def("__str__", &print, py::call_guard<py::gil_scoped_release>())
+      .def("__repr__", [](const Schedule& s) { return concat("<Schedule ", heading(s), ">"); });
 
   m.def(
       "generate",

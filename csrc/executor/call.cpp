@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "errors.h"
+#include "wire.h"
 
 namespace patallreduce {
 
@@ -23,23 +24,19 @@ std::string describe(const Call& call) {
 }
 
 std::uint64_t hash(const Call& call) {
-  std::uint64_t value = 0xcbf29ce484222325;  // FNV-1a
-  const auto mix = [&value](const void* data, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i)
-      value = (value ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
-  };
-  mix(&call.count, sizeof call.count);
-  mix(&call.dtype, sizeof call.dtype);
-  mix(&call.op, sizeof call.op);
-  mix(&call.label, sizeof call.label);
-  mix(&call.stream, sizeof call.stream);
-  mix(&call.iteration, sizeof call.iteration);
-  mix(call.key.algorithm.data(), call.key.algorithm.size());
-  mix(&call.key.segments, sizeof call.key.segments);
-  mix(&call.key.segment_time_s, sizeof call.key.segment_time_s);
-  mix(&call.key.root, sizeof call.key.root);
-  mix(call.key.arrivals_s.data(), call.key.arrivals_s.size() * sizeof(double));
-  return value;
+  Hash hash;
+  hash.mix(call.count);
+  hash.mix(call.dtype);
+  hash.mix(call.op);
+  hash.mix(call.label);
+  hash.mix(call.stream);
+  hash.mix(call.iteration);
+  hash.mix(call.key.algorithm.data(), call.key.algorithm.size());
+  hash.mix(call.key.segments);
+  hash.mix(&call.key.segment_time_s, sizeof call.key.segment_time_s);
+  hash.mix(call.key.root);
+  hash.mix(call.key.arrivals_s.data(), call.key.arrivals_s.size() * sizeof(double));
+  return hash.value;
 }
 
 }  // namespace patallreduce

@@ -30,6 +30,7 @@
 #include "clock.h"
 #include "executor/call.h"
 #include "executor/control.h"
+#include "executor/given.h"
 #include "executor/lineup.h"
 #include "executor/liveness.h"
 #include "executor/operation.h"
@@ -59,6 +60,8 @@ class Engine {
   // Never waits. `data` must stay valid until the ticket is done. A failed communicator gives a
   // ticket that is done and failed.
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s);
+  // What a call asks for that is to run `schedule`: see executor/given.h.
+  ScheduleKey given(const Schedule& schedule) const { return given_key(schedule, ranks_, rank_); }
   // Drives until the ticket is done or `slice_s` has passed; true if done.
   bool wait(const Ticket& ticket, double slice_s);
   // The next asynchronously submitted ticket that is done; null after `timeout_s` or at the end.

@@ -288,10 +288,8 @@ std::shared_ptr<const Program> Engine::program(const ScheduleKey& key, int place
     return entry->program;
   }
   Steps steps = options_.steps_source.steps(key, ranks_, place);
-  Result result = Result::everywhere;
-  if (options_.steps_source.reduces(key))
-    result = place == key.root ? Result::here : Result::elsewhere;
-  auto made = compile(std::move(steps), key.segments, result);
+  auto made = compile(std::move(steps), key.segments, options_.steps_source.collective(key), ranks_,
+                      place == key.root);
   programs_.push_front({key, place, made});
   if (programs_.size() > kept_programs) programs_.pop_back();
   return made;

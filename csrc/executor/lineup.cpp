@@ -14,8 +14,11 @@ std::vector<std::pair<int, std::vector<Place>>> Lineup::arrived(std::uint64_t se
   if (place < last || place == 0) news.push_back({rank, {{place, rank}}});
   if (place > 0 && place < last) {
     news.back().second.push_back({place - 1, line[place - 1]});
-    news.push_back({line[place - 1], {{place, rank}}});
+    if (line[place - 1] != keeper || place == last - 1)
+      news.push_back({line[place - 1], {{place, rank}}});
   }
+  if (place > 1 && line[place - 2] == keeper && place < last)
+    news.push_back({keeper, {{place - 1, line[place - 1]}}});
   if (place == last - 1) {
     std::int64_t missing = static_cast<std::int64_t>(last) * ranks_ / 2;
     for (const std::int32_t present : line) missing -= present;
@@ -25,6 +28,8 @@ std::vector<std::pair<int, std::vector<Place>>> Lineup::arrived(std::uint64_t se
     news.push_back({end.rank, {{0, line[0]}, {place, rank}, end}});
   }
   if (place == last) lines_.erase(seq);
+  std::stable_partition(news.begin(), news.end(),
+                        [](const auto& told) { return told.first != keeper; });
   return news;
 }
 

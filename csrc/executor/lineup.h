@@ -4,6 +4,10 @@
 // sums on. The last rank is known as soon as all others have arrived: the sums go to it without
 // waiting for it, and the first rank learns from whom the results will come. An arrival costs two
 // messages of some tens of bytes, the last but one five.
+//
+// What the keeper tells its successor would wait behind the data that it sends there: so it learns
+// who that is only when it has told the successor whom to pass the sums on to, who could not have
+// been served before either (8 ranks, 200 Mbit/s, rank 0 first: 2.6 instead of 1.75 times M*beta).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +24,8 @@ struct Place {
 
 class Lineup {
  public:
+  static constexpr std::int32_t keeper = 0;
+
   explicit Lineup(int ranks) : ranks_(ranks) {}
 
   // `rank` has arrived at collective `seq`. Returns what that tells, and whom: rank, places.

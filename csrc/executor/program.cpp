@@ -22,10 +22,16 @@ std::vector<char> readers_of_the_callers(const Steps& steps, int segments) {
 
 }  // namespace
 
-std::shared_ptr<const Program> compile(Steps steps, int segments, Result result) {
+std::shared_ptr<const Program> compile(Steps steps, int segments, const std::string& collective,
+                                       int ranks, bool is_root) {
+  PATR_CHECK(steps.size() < (1u << message_bits), ScheduleError, "executor: ", steps.size(),
+             " steps per rank, expected fewer than ", 1 << message_bits);
+  Result result = Result::everywhere;
+  if (collective == "reduce") result = is_root ? Result::here : Result::elsewhere;
   auto program = std::make_shared<Program>();
   program->segments = segments;
   program->result = result;
+  program->blocks = collective == "all_gather" || collective == "reduce_scatter" ? ranks : 1;
   program->order = order_of(steps, segments);
   const std::size_t count = steps.size();
   program->sent_later.assign(count, 0);

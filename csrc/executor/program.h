@@ -17,10 +17,14 @@ namespace patallreduce {
 // its contribution, and its memory is never written.
 enum class Result : std::uint8_t { everywhere, here, elsewhere };
 
+// Steps are numbered in tags: see operation.cpp.
+constexpr int message_bits = 18;
+
 struct Program {
   Steps steps;
   int segments;
   Result result;
+  int blocks;  // of an all-gather or reduce-scatter one per rank, whose borders are exact; else 1
   Order order;
   // Per step.
   std::vector<char> sent_later;        // a later step sends one of its segments
@@ -33,7 +37,10 @@ struct Program {
   int needed_count = 0;
 };
 
-std::shared_ptr<const Program> compile(Steps steps, int segments, Result result);
+// Throws ScheduleError for steps that the executor cannot do.
+// collective: one of schedule/verify.h.
+std::shared_ptr<const Program> compile(Steps steps, int segments, const std::string& collective,
+                                       int ranks, bool is_root);
 
 // Where schedules come from: the executor knows no algorithm.
 struct StepsSource {
@@ -42,8 +49,8 @@ struct StepsSource {
   std::function<Steps(const ScheduleKey&, int ranks, int rank)> steps;
   // Whether ranks take their places as they arrive; false for keys that steps() refuses.
   std::function<bool(const ScheduleKey&)> dynamic;
-  // Whether the result is the root's alone.
-  std::function<bool(const ScheduleKey&)> reduces;
+  // What it is for, one of schedule/verify.h.
+  std::function<std::string(const ScheduleKey&)> collective;
 };
 
 }  // namespace patallreduce

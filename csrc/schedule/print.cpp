@@ -22,15 +22,18 @@ std::string place(const Schedule& schedule, int rank, std::size_t index) {
   return concat("rank ", rank, " step ", index, " (", text(schedule.steps[rank][index]), ")");
 }
 
+std::string heading(const Schedule& schedule) {
+  return concat(schedule.algorithm, " ", schedule.collective, ", ranks ", schedule.problem.ranks,
+                ", segments ", schedule.problem.segments);
+}
+
 std::string text(const Schedule& schedule) {
   std::ostringstream lines;
-  lines << schedule.algorithm << " " << schedule.collective << ", ranks " << schedule.problem.ranks
-        << ", segments " << schedule.problem.segments << "\n";
+  lines << heading(schedule);
   for (std::size_t rank = 0; rank < schedule.steps.size(); ++rank) {
-    lines << "rank " << rank << "\n";
+    lines << "\nrank " << rank;
     const Steps& steps = schedule.steps[rank];
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      lines << "  " << i << ": " << text(steps[i]) << "\n";
+    for (std::size_t i = 0; i < steps.size(); ++i) lines << "\n  " << i << ": " << text(steps[i]);
   }
   return lines.str();
 }

@@ -8,10 +8,6 @@ namespace patallreduce {
 
 namespace {
 
-// Every segment takes a step, and an operation refuses as many steps as this: a larger key would
-// only cost memory.
-constexpr std::int32_t max_segments = 1 << 18;
-
 enum class Arrivals : std::uint8_t { none, small, any };  // small: integers of 16 bits
 
 Arrivals kind_of(const std::vector<double>& arrivals_s) {
@@ -58,7 +54,7 @@ void put(Writer& out, const ScheduleKey& key) {
 
 ScheduleKey get_key(Reader& in, int ranks) {
   ScheduleKey key;
-  key.algorithm = in.text(64);
+  key.algorithm = in.text(max_name_bytes);
   key.segments = in.get<std::int32_t>();
   key.segment_time_s = in.get<double>();
   key.root = in.get<std::int32_t>();

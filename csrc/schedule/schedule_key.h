@@ -1,12 +1,24 @@
 // What a schedule is generated from. All ranks must use the same for one operation.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "schedule/schedule.h"
 #include "wire.h"
 
 namespace patallreduce {
+
+// What a key that another rank sends may hold.
+constexpr std::size_t max_name_bytes = 64;
+constexpr int max_segments = 1 << 18;
+
+// One rank's steps of a schedule that the caller gave: see executor/given.h.
+struct GivenSteps {
+  std::string collective;
+  Steps steps;
+};
 
 struct ScheduleKey {
   std::string algorithm;
@@ -14,6 +26,8 @@ struct ScheduleKey {
   std::vector<double> arrivals_s;  // empty: all equal
   double segment_time_s = 0;
   int root = -1;  // -1: the collective has none
+  // Null: `algorithm` generates them. Neither compared nor sent: `algorithm` has their hash.
+  std::shared_ptr<const GivenSteps> given = nullptr;
 };
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);

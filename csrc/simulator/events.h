@@ -9,8 +9,18 @@
 
 namespace patallreduce {
 
-// sent, summed, may_leave: of a rank's step; landed, received: of a channel's message.
-enum class What : std::uint32_t { arrives, sent, landed, received, summed, may_leave };
+// called: of a rank; sent, summed, may_leave, leaves: of its step; landed, received: of a channel's
+// message.
+enum class What : std::uint32_t {
+  arrives,
+  sent,
+  landed,
+  received,
+  summed,
+  may_leave,
+  leaves,
+  called
+};
 
 struct Event {
   Event() = default;

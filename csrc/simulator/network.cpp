@@ -146,6 +146,12 @@ void check(const Network& network, int ranks) {
   PATR_CHECK(network.within_node >= -1 && network.within_node < models, ScheduleError,
              "network: expected within_node below ", models, ", got ", network.within_node);
   require("uplink_bytes_per_s", network.uplink_bytes_per_s, true);
+  require("burst_bytes", network.burst_bytes, true);
+  require("call_s", network.call_s, true);
+  PATR_CHECK(network.burst_bytes == 0 || network.shared_ports, ScheduleError,
+             "network: burst_bytes expected shared_ports, got ports whose messages take turns");
+  PATR_CHECK(!network.shared_ports || network.uplink_bytes_per_s == 0, ScheduleError,
+             "network: expected either shared_ports or uplink_bytes_per_s, got both");
 }
 
 }  // namespace patallreduce

@@ -62,6 +62,14 @@ struct Network {
   std::vector<std::int32_t> node_of;   // per rank; empty: no two ranks share a node
   std::int32_t within_node = -1;       // model between ranks of one node; -1: the ranks' own
   double uplink_bytes_per_s = 0;       // of a node, each direction; 0: no limit
+  // Messages of different pairs of ranks share the ports they have in common (simulator/flows.h)
+  // rather than take turns in them. Excludes uplinks.
+  bool shared_ports = false;
+  // With shared ports: what one that has rested lets through at once, as the first model prices
+  // it. 0: nothing.
+  double burst_bytes = 0;
+  // After its arrival a rank's processor works so long before its first step.
+  double call_s = 0;
   // Without, a message to a rank leaves no earlier than that rank arrives (rendezvous).
   bool posted_before_arrival = true;
 

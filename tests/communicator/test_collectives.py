@@ -69,7 +69,7 @@ def test_broadcast(communicators, elements):
     on_threads(communicators, run)
 
 
-@pytest.mark.parametrize("block", [0, 1, 3, 5000])
+@pytest.mark.parametrize("block", [0, 1, 3, 5000, 5003])
 def test_all_gather(communicators, block):
     ranks = len(communicators)
     expected = torch.stack([contribution(rank, block) for rank in range(ranks)])
@@ -85,7 +85,7 @@ def test_all_gather(communicators, block):
 
 
 @pytest.mark.parametrize("op", ["sum", "max", "avg"])
-@pytest.mark.parametrize("block", [0, 1, 3, 5000])
+@pytest.mark.parametrize("block", [0, 1, 3, 5000, 5003])
 def test_reduce_scatter(communicators, block, op):
     ranks = len(communicators)
     given = torch.stack([contribution(rank, ranks * block) for rank in range(ranks)])

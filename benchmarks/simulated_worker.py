@@ -1,0 +1,145 @@
+"""One rank of the benchmark of the simulator; `benchmarks.simulated` starts it.
+
+Measures only, and writes down what a simulation needs to know: for calibration and for every cell
+the schedule's parameters, the arrivals as they really were, and the finishes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import patallreduce as pat
+from patallreduce.comparison import Bucket, make_schedule
+
+from .allreduce_worker import Bench, check, start_rank
+from .arrivals_worker import relative
+from .lab.ending import end_rank
+from .simulated_calibration import CALLS
+from .simulated_cells import FORESEEING, delays_s, segment_time_s
+
+WARM_UP = 1  # calls that open the connections' windows and compile schedules
+
+
+class AllReduce:
+    """One algorithm on one bucket under one pattern of arrivals, as every rank calls it."""
+
+    transport = "ucx-tcp"
+
+    def __init__(
+        self, comm: pat.Communicator, name: str, bucket: Bucket, delays: list[float]
+    ) -> None:
+        self.name = name
+        self.message_bytes = bucket.message_bytes
+        self.delays = delays
+        self.segments = make_schedule(name, bucket, delays).segments
+        self.segment_time_s = segment_time_s(name, bucket)
+        self.hints_s = delays if name in FORESEEING else None
+        self._comm = comm
+
+    def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
+        """Run it; `arrivals_s` are the delays that it was made with."""
+        self._comm.all_reduce(
+            bucket,
+            algorithm=self.name,
+            segments=self.segments,
+            arrivals_s=self.hints_s,
+            segment_time_s=self.segment_time_s,
+        )
+
+    def edge(self, fraction: float) -> None:
+        """Nothing: it predicts nothing."""
+
+    def close(self) -> None:
+        """Nothing: the communicator is the caller's."""
+
+
+def measure(bench: Bench, call: AllReduce, iterations: int) -> dict[str, Any]:
+    """Time some iterations, checking every sum; return the record."""
+    values, expected = bench.values(call.message_bytes // 4)
+    bucket = torch.empty_like(values)
+    samples = []
+    for _ in range(WARM_UP + iterations):
+        bucket.copy_(values)
+        samples.append(bench.sample(call, [bucket], call.delays))
+        check(call, [bucket], expected)
+    return {
+        "algorithm": call.name,
+        "bytes": call.message_bytes,
+        "ranks": bench.ranks,
+        "segments": call.segments,
+        "segment_time_s": call.segment_time_s,
+        "hints_s": call.hints_s,
+        "samples": [relative(sample) for sample in samples[WARM_UP:]],
+    }
+
+
+def records(plan: dict[str, Any], bench: Bench, comm: pat.Communicator) -> Iterator[dict[str, Any]]:
+    """Calibrate and measure everything the plan asks for: one record each."""
+    link = pat.calibrate(comm)
+    yield {
+        "link": asdict(link),
+        **{name: plan[name] for name in ("environment", "network", "seed", "delay")},
+    }
+    rounds = list(zip(plan["bytes"], plan["iterations"], strict=True))
+    for number, (message_bytes, iterations) in enumerate(rounds):
+        yield from calibration(bench, comm, link, number)
+        for pattern in plan["patterns"]:
+            seed = zlib.crc32(f"{plan['seed']} {pattern} {message_bytes}".encode())
+            most_s = plan["delay"] * link.transfer_s(message_bytes)
+            delays = delays_s(pattern, bench.ranks, most_s, seed)
+            for algorithm in plan["algorithms"]:
+                bucket = Bucket(bench.ranks, message_bytes, link)
+                record = measure(bench, AllReduce(comm, algorithm, bucket, delays), iterations)
+                yield {"pattern": pattern, "round": number, **record}
+    yield from calibration(bench, comm, link, len(rounds))
+
+
+def calibration(
+    bench: Bench, comm: pat.Communicator, link: pat.Link, number: int
+) -> Iterator[dict[str, Any]]:
+    """Time the calls that tell the network's parameters, before the round of this number."""
+    together_s = [0.0] * bench.ranks
+    for name, (algorithm, message_bytes, segments, iterations) in CALLS.items():
+        bucket = Bucket(bench.ranks, message_bytes, link, segments)
+        record = measure(bench, AllReduce(comm, algorithm, bucket, together_s), iterations)
+        yield {
+            "call": name,
+            "round": number,
+            "reduce_bytes_per_s": link.reduce_bytes_per_s,
+            **record,
+        }
+
+
+def main() -> None:
+    """Run this rank's part of the plan; rank 0 writes the results."""
+    plan = json.loads(sys.argv[1])
+    rank = start_rank()
+    with ExitStack() as stack:
+        stack.callback(dist.destroy_process_group)
+        bench = Bench()
+        comm = stack.enter_context(pat.Communicator())
+        with open(plan["results"] if rank == 0 else os.devnull, "a", encoding="utf-8") as results:
+            for record in records(plan, bench, comm):
+                results.write(json.dumps(record) + "\n")
+                results.flush()
+                if (
+                    rank == 0
+                    and "pattern" in record
+                    and record["algorithm"] == plan["algorithms"][-1]
+                ):
+                    print(f"{record['bytes']} bytes, {record['pattern']}: measured", flush=True)
+
+
+if __name__ == "__main__":
+    main()
+    end_rank()
