@@ -90,8 +90,8 @@ def test_nothing_is_fused(tmp_path):
         pytest.skip(f"no {NVCC} on this machine")
     options = re.findall(r'"(-fmad=false)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
     assert options
-    target = tmp_path / "sum.ptx"
-    source = ROOT / "csrc" / "reduction" / "sum.cu"
+    target = tmp_path / "sums.ptx"
+    source = ROOT / "csrc" / "reduction" / "sums.cu"
     options += ["-std=c++17", "-O3", f"-I{ROOT / 'csrc'}", "-o", str(target)]
     output(NVCC, *options, "-ptx", str(source))
     ptx = target.read_text(encoding="utf-8")
