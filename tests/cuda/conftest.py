@@ -4,7 +4,6 @@ Tests without a GPU are skipped. A run that is there to test on a GPU sets FAIL_
 they fail, so that a broken driver does not pass for a missing one.
 """
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 import torch
 
 from patallreduce import _core, cuda
-from tests.cuda.patterns import DTYPES, OPS, name_of
+from tests.cuda.patterns import name_of
 
 HERE = Path(__file__).parent
 NVCC = os.environ.get("PATALLREDUCE_NVCC", "nvcc")
@@ -51,13 +50,31 @@ def gpu_fixture(library):
     return device
 
 
-class OnGpu:
-    """Calls on torch's current stream, with arguments as tensors."""
+@pytest.fixture(name="play", scope="session")
+def play_fixture(tmp_path_factory):
+    """Compile a library that plays the GPU, whose path is the result, by "g++" or "nvcc"."""
+    folder = tmp_path_factory.mktemp("played")
 
-    device = "cuda"
+    def play(compiler):
+        path = folder / f"{compiler}.so"
+        command = COMPILERS[compiler]
+        if shutil.which(command[0]) is None:
+            pytest.skip(f"no {command[0]} on this machine")
+        if not path.exists():
+            options = ["-std=c++17", "-shared", f"-I{HERE.parents[1] / 'csrc'}", "-o", str(path)]
+            source = HERE / "played_library.cpp"
+            subprocess.run([*command, *options, str(source)], check=True, timeout=120)
+        return str(path)
 
-    def __init__(self, gpu):
+    return play
+
+
+class Kernels:
+    """Calls with arguments as tensors, on torch's current stream."""
+
+    def __init__(self, gpu, device):
         self._gpu = gpu
+        self.device = device
 
     def combine(self, out, also, received, held, op, scale=1.0):
         also_address = 0 if also is None else also.data_ptr()
@@ -74,52 +91,12 @@ class OnGpu:
         dtype = name_of(data.dtype)
         self._gpu.divide(data.data_ptr(), data.numel(), dtype, divisor, self._stream())
 
-    @staticmethod
-    def _stream():
-        return torch.cuda.current_stream().cuda_stream
-
-
-class OnProcessor:
-    """The same: every thread's code, compiled for this processor, one thread after the other."""
-
-    device = "cpu"
-    threads = 640  # few enough that each has several vectors, and some none
-
-    def __init__(self, path):
-        library = ctypes.CDLL(path)
-        pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        self._combine, self._scale_copy = library.combine, library.scale_copy
-        self._divide = library.divide
-        ending = [ctypes.c_double, size]
-        self._combine.argtypes = [*[pointer] * 4, size, number, number, *ending]
-        self._scale_copy.argtypes = [pointer, pointer, size, number, *ending]
-        self._divide.argtypes = [pointer, size, number, ctypes.c_int64, size]
-
-    def combine(self, out, also, received, held, op, scale=1.0):
-        addresses = out.data_ptr(), also if also is None else also.data_ptr()
-        addresses = *addresses, received.data_ptr(), held.data_ptr()
-        dtype = DTYPES.index(received.dtype)
-        self._combine(*addresses, received.numel(), dtype, OPS.index(op), scale, self.threads)
-
-    def scale_copy(self, out, source, scale):
-        dtype = DTYPES.index(source.dtype)
-        addresses = out.data_ptr(), source.data_ptr()
-        self._scale_copy(*addresses, source.numel(), dtype, scale, self.threads)
-
-    def divide(self, data, divisor):
-        dtype = DTYPES.index(data.dtype)
-        self._divide(data.data_ptr(), data.numel(), dtype, divisor, self.threads)
+    def _stream(self):
+        return torch.cuda.current_stream().cuda_stream if self.device == "cuda" else 0
 
 
 @pytest.fixture(name="kernels", scope="session", params=["g++", "gpu"])
-def kernels_fixture(request, tmp_path_factory):
+def kernels_fixture(request, play):
     if request.param == "gpu":
-        return OnGpu(request.getfixturevalue("gpu"))
-    command = COMPILERS[request.param]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]} on this machine")
-    path = tmp_path_factory.mktemp("threads") / "threads.so"
-    source = HERE / "threads_on_host.cpp"
-    options = ["-std=c++17", "-shared", f"-I{HERE.parents[1] / 'csrc'}", "-o", str(path)]
-    subprocess.run([*command, *options, str(source)], check=True, timeout=120)
-    return OnProcessor(str(path))
+        return Kernels(request.getfixturevalue("gpu"), "cuda")
+    return Kernels(_core.CudaReduction(play(request.param), 0, 2), "cpu")
