@@ -32,6 +32,16 @@ def test_bandwidth_by_size_is_found():
         assert link.transfer_s(size) == pytest.approx(transfer_s(size), rel=0.05)
 
 
+@pytest.mark.parametrize("burst_bytes", [4096, 16384])
+def test_what_a_rested_port_lets_through_at_once_does_not_count(burst_bytes):
+    def transfer_s(size):
+        return max(size - burst_bytes, size / 10) / 25e6
+
+    link = measure(8, ring_s(8, 20e-6, transfer_s), 5e9)
+    assert link.bytes_per_s == pytest.approx(25e6, rel=0.05)
+    assert link.transfer_s(10_000_000) == pytest.approx(transfer_s(10_000_000), rel=0.05)
+
+
 def test_noise_makes_no_message_faster_than_a_shorter_one():
     noise = {131072: 5.0, 262144: 0.4}
     quiet = ring_s(4, 20e-6, lambda size: size / 1e9)
