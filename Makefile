@@ -5,7 +5,7 @@ PYTHON ?= python3
 #   make test TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
-NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h')
+NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
@@ -19,6 +19,7 @@ export PYTHONWARNINGS ?= default
 	$(BIN)/pip install --quiet $(TORCH)
 	touch $@
 
+# Where nvcc is, this compiles the GPU kernels too.
 .venv/ready: .venv/torch pyproject.toml setup.py $(NATIVE)
 	PATALLREDUCE_WERROR=1 $(BIN)/pip install --quiet --editable '.[dev,viz,examples,lab]'
 	touch $@
@@ -83,7 +84,7 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp
 
 # The core without Python under the sanitizers; SEED=... repeats a run.
 SEED ?= 1
@@ -113,7 +114,7 @@ $(eval $(call sanitized,thread))
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS)
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so

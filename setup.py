@@ -1,13 +1,24 @@
-"""Build of the native core: C++17 and pybind11, no torch, UCX headers only."""
+"""Build of the native core: C++17 and pybind11, no torch, UCX headers only; CUDA kernels by nvcc.
+
+The kernels are a library of their own that the core opens when it is first asked for a GPU. So the
+core is the same with and without them, and needs no CUDA to be imported.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
-from setuptools import setup
+from setuptools import Extension, setup
+
+KERNELS = "libpatallreduce_cuda"
+OLDEST, NEWEST = 70, 100  # compute capability times ten; later GPUs compile PTX when they load it
 
 
 def ucx_include() -> str:
@@ -30,6 +41,94 @@ def ucx_include() -> str:
     return str(include)
 
 
+def find_nvcc() -> str | None:
+    """Path of nvcc: PATALLREDUCE_NVCC, else on the PATH or in CUDA's usual folder."""
+    wanted = os.environ.get("PATALLREDUCE_WITH_CUDA", "")
+    if wanted not in {"", "0", "1"}:
+        raise SystemExit(f"PATALLREDUCE_WITH_CUDA: expected 0 or 1, got {wanted!r}")
+    if wanted == "0":
+        return None
+    given = os.environ.get("PATALLREDUCE_NVCC")
+    usual = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"
+    found = shutil.which(given) if given else shutil.which("nvcc") or shutil.which(usual)
+    if found is None and (given or wanted == "1"):
+        raise SystemExit(f"patallreduce: no nvcc: tried {given or f'the PATH and {usual}'}")
+    return found
+
+
+class BuildWithKernels(build_ext):
+    """Builds extensions of .cu files by nvcc, as plain libraries."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """`libpatallreduce_cuda.so`: no extension module, so no name that Python could import."""
+        if fullname.endswith(KERNELS):
+            return str(Path(*fullname.split(".")).with_suffix(".so"))
+        return super().get_ext_filename(fullname)
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile the kernels, file by file side by side, and link them."""
+        if not ext.name.endswith(KERNELS):
+            super().build_extension(ext)
+            return
+        nvcc = find_nvcc()
+        assert nvcc
+        folder = Path(self.build_temp) / "kernels"
+        folder.mkdir(parents=True, exist_ok=True)
+        built_for, targets = architectures(nvcc)
+        position = "-Xcompiler=-fPIC,-fvisibility=hidden"
+        # As -ffp-contract=off of the core: PTX too then has roundings that no assembler fuses.
+        options = ["-std=c++17", "-O3", "-fmad=false", "-Icsrc", position, *targets]
+        options.append(f'-DPATR_CUDA_BUILD="{built_for}"')
+        if os.environ.get("PATALLREDUCE_WERROR") == "1":
+            # CUDA 12 warns that its next version knows fewer architectures.
+            options += ["-Werror=all-warnings", "-Wno-deprecated-gpu-targets"]
+            options.append("-Xcompiler=-Wall,-Wextra,-Werror")
+
+        def compile_one(source: str) -> str:
+            target = folder / Path(source).with_suffix(".o").name
+            subprocess.run([nvcc, *options, "-c", source, "-o", str(target)], check=True)
+            return str(target)
+
+        try:
+            with ThreadPoolExecutor(build_jobs()) as pool:
+                objects = list(pool.map(compile_one, ext.sources))
+            library = Path(self.get_ext_fullpath(ext.name))
+            library.parent.mkdir(parents=True, exist_ok=True)
+            # CUDA's runtime goes in, unseen: the process may hold another one, of torch.
+            hidden = "-Xlinker=--exclude-libs,ALL"
+            link = ["-shared", "-cudart=static", hidden, "-Xlinker=-z,defs"]
+            subprocess.run([nvcc, *link, *objects, "-o", str(library)], check=True)
+        except subprocess.CalledProcessError as error:
+            raise SystemExit(
+                f"patallreduce: {nvcc} failed; PATALLREDUCE_WITH_CUDA=0 builds without GPU kernels"
+            ) from error
+
+
+def build_jobs() -> int:
+    """Compilers at once."""
+    return int(os.environ.get("PATALLREDUCE_BUILD_JOBS", "0")) or os.cpu_count() or 1
+
+
+def architectures(nvcc: str) -> tuple[str, list[str]]:
+    """Machine code for all of sm_70 to sm_100 that nvcc knows, PTX of the last for later ones.
+
+    Returns:
+        A line for people, and nvcc's options.
+    """
+    listed = subprocess.run([nvcc, "--list-gpu-code"], check=True, capture_output=True, text=True)
+    known = sorted({int(number) for number in re.findall(r"^sm_(\d+)$", listed.stdout, re.M)})
+    chosen = [number for number in known if OLDEST <= number <= NEWEST]
+    if not chosen:
+        raise SystemExit(f"patallreduce: {nvcc} knows none of sm_{OLDEST} to sm_{NEWEST}")
+    told = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
+    version = re.search(r"release ([\d.]+)", told)
+    targets = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in chosen]
+    targets.append(f"-gencode=arch=compute_{chosen[-1]},code=compute_{chosen[-1]}")
+    names = " ".join(f"sm_{number}" for number in chosen)
+    by = version.group(1) if version else "of unknown version"
+    return f"{names} and, as PTX, for later ones by nvcc {by}", targets
+
+
 warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter"]
 if os.environ.get("PATALLREDUCE_WERROR") == "1":
     warnings.append("-Werror")
@@ -47,10 +146,16 @@ core = Pybind11Extension(
     libraries=["dl"],
 )
 
+kernels = Extension(
+    f"patallreduce.{KERNELS}",
+    sorted(glob("csrc/**/*.cu", recursive=True)),
+    depends=sorted(glob("csrc/reduction/*.h") + glob("csrc/**/*.cuh", recursive=True)),
+)
+
 ParallelCompile("PATALLREDUCE_BUILD_JOBS", default=os.cpu_count() or 1).install()
 setup(
     packages=["patallreduce", "patallreduce.hooks"],
     package_dir={"patallreduce": "patallreduce", "patallreduce.hooks": "hooks"},
-    ext_modules=[core],
-    cmdclass={"build_ext": build_ext},
+    ext_modules=[core, kernels] if find_nvcc() else [core],
+    cmdclass={"build_ext": BuildWithKernels},
 )

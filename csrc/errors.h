@@ -38,6 +38,14 @@ struct MismatchError : TransportError {
   using TransportError::TransportError;
 };
 
+// The GPU kernels, CUDA or a device failed. `device` is the one the error names, -1 where none can
+// be named. After most errors of a running kernel CUDA refuses everything else in the process.
+struct CudaError : std::runtime_error {
+  explicit CudaError(const std::string& what, int device_ = -1)
+      : std::runtime_error(what), device(device_) {}
+  int device;
+};
+
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream text;

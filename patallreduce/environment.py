@@ -19,8 +19,10 @@ VARIABLES = {
     "UCX": "wheel, system, or the path of libucp.so.0",
     "VECTOR": "portable, avx2 or avx512: the most that reductions may use",
     "BUILD_JOBS": "build: compilers at once",
+    "NVCC": "build: nvcc that compiles the GPU kernels, instead of the one found",
     "UCX_HOME": "build: UCX installation whose headers are used",
     "WERROR": "build: 1 makes compiler warnings errors",
+    "WITH_CUDA": "build: 1 fails without nvcc, 0 builds no GPU kernels",
 }
 _PREFIX = "PATALLREDUCE_"
 

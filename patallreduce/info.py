@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from patallreduce import _core, environment, ucx
+from patallreduce import _core, cuda, environment, ucx
 from patallreduce.schedules import algorithms
 
 _FEATURES = ("f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16", "avx512_fp16", "asimd")
@@ -32,7 +32,7 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "torch", f"{torch.__version__} (CUDA {torch.version.cuda or 'none'})"
     yield "core", f"{_core.__file__}"
     yield "core built with", _core.build_info()
-    yield "CUDA kernels", "none in this version"
+    yield from _cuda_lines()
     yield from _ucx_lines()
     yield "algorithms", ", ".join(algorithms())
     yield "host", f"{socket.gethostname()}, {platform.platform()}"
@@ -45,6 +45,33 @@ def _lines() -> Iterator[tuple[str, str]]:
         value = environment.get(name)
         if value is not None:
             yield f"PATALLREDUCE_{name}", value
+
+
+def _cuda_lines() -> Iterator[tuple[str, str]]:
+    library = cuda.library_path()
+    if not Path(library).exists():
+        yield "CUDA kernels", "not built (no nvcc when installed, or PATALLREDUCE_WITH_CUDA=0)"
+        return
+    try:
+        _, built_for = _core.cuda_library(library)
+    except _core.CudaError as error:
+        yield "CUDA kernels", str(error)
+        return
+    try:
+        count = _core.cuda_device_count(library)
+    except _core.CudaError as error:
+        yield "CUDA kernels", f"built for {built_for}; no usable device: {error}"
+        return
+    yield "CUDA kernels", f"built for {built_for}"
+    for ordinal in range(count):
+        try:
+            device = _core.CudaReduction(library, ordinal)
+        except _core.CudaError as error:
+            yield f"CUDA device {ordinal}", f"not usable: {error}"
+            continue
+        architecture = "sm_{}{}".format(*device.capability)
+        many = device.multiprocessors
+        yield f"CUDA device {ordinal}", f"{device.name}, {architecture}, {many} multiprocessors"
 
 
 def _ucx_lines() -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "tree_sum": {"reduction", "executor"},
 }
 FOLDERS = sorted(path.name for path in CORE.iterdir() if path.is_dir())
-SOURCES = sorted(path for path in CORE.rglob("*") if path.suffix in {".h", ".cpp"})
+SOURCES = sorted(path for path in CORE.rglob("*") if path.suffix in {".h", ".cpp", ".cu", ".cuh"})
 
 
 def includes(source):

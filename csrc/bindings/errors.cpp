@@ -1,5 +1,5 @@
 // Maps the core's errors to Python classes: TransportError, TransportTimeout, PeerLostError and
-// MismatchError carry the rank they name in `.rank`.
+// MismatchError carry the rank they name in `.rank`, CudaError the device in `.device`.
 #include "errors.h"
 
 #include "bindings/bindings.h"
@@ -10,14 +10,19 @@ namespace {
 
 // Leaked on purpose: static destructors run after the interpreter is gone.
 struct Classes {
-  py::object transport, timeout, lost, mismatch;
+  py::object transport, timeout, lost, mismatch, cuda;
 };
 Classes* classes = nullptr;
 
-void set(const py::object& type, const TransportError& error) {
+// `names`: the attribute that says whom the error names, by number; a negative one is nobody.
+void set(const py::object& type, const std::exception& error, const char* names, int number) {
   py::object value = type(error.what());
-  value.attr("rank") = error.rank < 0 ? py::object(py::none()) : py::object(py::int_(error.rank));
+  value.attr(names) = number < 0 ? py::object(py::none()) : py::object(py::int_(number));
   PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+void set(const py::object& type, const TransportError& error) {
+  set(type, error, "rank", error.rank);
 }
 
 }  // namespace
@@ -44,7 +49,10 @@ void bind_errors(py::module_& m) {
                        "The process of `rank` died or left.");
   classes->mismatch = make("MismatchError", py::make_tuple(classes->transport),
                            "Ranks called one collective with different arguments.");
+  classes->cuda = make("CudaError", builtin(PyExc_RuntimeError),
+                       "The GPU kernels, CUDA or a device failed. `device`: its ordinal, or None.");
   classes->transport.attr("rank") = py::none();
+  classes->cuda.attr("device") = py::none();
   py::register_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
     try {
@@ -57,6 +65,8 @@ void bind_errors(py::module_& m) {
       set(classes->mismatch, error);
     } catch (const TransportError& error) {
       set(classes->transport, error);
+    } catch (const CudaError& error) {
+      set(classes->cuda, error, "device", error.device);
     }
   });
 }

@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bind_errors(m);
   patallreduce::bind_schedule(m);
   patallreduce::bind_reduction(m);
+  patallreduce::bind_cuda(m);
   patallreduce::bind_transport(m);
   patallreduce::bind_executor(m);
   patallreduce::bind_simulation(m);

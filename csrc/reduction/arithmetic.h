@@ -2,7 +2,8 @@
 // which the compiler turns into vector code in loops.h.
 //
 // Everything here is PATR_INLINE: it must melt into its caller to be compiled for that caller's
-// instruction set.
+// instruction set. nvcc compiles it for GPUs too (gpu_element.h), so it may rely on nothing that
+// processors do differently: the bits of a NaN that arithmetic makes or passes on, say.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,11 @@
 
 #include "reduction/reduction.h"
 
+#if defined(__CUDACC__)
+#define PATR_INLINE __host__ __device__ __forceinline__
+#else
 #define PATR_INLINE inline __attribute__((always_inline))
+#endif
 
 namespace patallreduce {
 
@@ -128,6 +133,12 @@ PATR_INLINE T floating_min(T a, T b) {
   return as_float(as_bits(a < b ? a : b) | as_bits(b < a ? b : a));
 }
 
+// Minus a float by its bits: a GPU's negation may change a NaN.
+PATR_INLINE float negated(float value) { return as_float(as_bits(value) ^ 0x80000000); }
+PATR_INLINE double negated(double value) {
+  return as_float(as_bits(value) ^ std::uint64_t(0x8000000000000000));
+}
+
 // A NaN becomes the one without sign and payload; as bits and masks, like `select`.
 PATR_INLINE float one_nan(float value) {
   return as_float(select(value == value, as_bits(value), 0x7fc00000));
@@ -144,7 +155,7 @@ PATR_INLINE T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>)
       return (op == Op::min) == (a < b) ? a : b;
     else
-      return op == Op::min ? floating_min(a, b) : -floating_min(-a, -b);
+      return op == Op::min ? floating_min(a, b) : negated(floating_min(negated(a), negated(b)));
   } else if constexpr (std::is_integral_v<T>) {
     // Unsigned, because signed overflow is undefined.
     using Unsigned = std::make_unsigned_t<T>;
@@ -152,6 +163,12 @@ PATR_INLINE T apply(T a, T b) {
   } else {
     return one_nan(op == Op::prod ? a * b : a + b);
   }
+}
+
+// held * factor, the product of avg's scale.
+template <typename T>
+PATR_INLINE T scaled(T held, T factor) {
+  return one_nan(held * factor);
 }
 
 }  // namespace patallreduce

@@ -70,7 +70,8 @@ PATR_INLINE void scale_loop(void* out, const void* in, std::size_t count, double
   const Stored* const from = static_cast<const Stored*>(in);
   const Value factor = static_cast<Value>(scale);
   PATR_INDEPENDENT
-  for (std::size_t i = 0; i < count; ++i) to[i] = Element::narrow(Element::widen(from[i]) * factor);
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = Element::narrow(scaled(Element::widen(from[i]), factor));
 }
 
 PATR_INLINE void triad_loop(float* a, const float* b, const float* c, std::size_t count, float s) {

@@ -1,0 +1,52 @@
+// What libpatallreduce_cuda.so exports: plain C, so that the core finds it by dlopen and a build
+// without CUDA needs nothing of it.
+//
+// Every function with a result int returns 0 or a cudaError_t, but for the first; only the two that
+// ask for devices may synchronise, and none leaves another device current than it found. `stream`
+// is a cudaStream_t, null the default stream. Safe under stream capture. dtype and op are the
+// enumerators of reduction.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define PATR_EXPORT extern "C" __attribute__((visibility("default")))
+
+// Changes with any change below: a library left over from another build is refused.
+constexpr int patr_cuda_interface_version = 1;
+
+// Where to run: a device, and the most blocks to run there.
+struct PatrCudaLaunch {
+  int device;
+  int blocks;
+  void* stream;
+};
+
+struct PatrCudaDevice {
+  char name[256];
+  int major, minor;  // compute capability
+  int multiprocessors;
+};
+
+PATR_EXPORT int patr_cuda_interface();
+// For which architectures, by which nvcc.
+PATR_EXPORT const char* patr_cuda_build();
+PATR_EXPORT const char* patr_cuda_error_name(int error);
+PATR_EXPORT const char* patr_cuda_error_text(int error);
+
+// 1000 * major + 10 * minor: the newest CUDA that the driver knows, 0 without a driver, and the one
+// that the kernels were built with.
+PATR_EXPORT int patr_cuda_versions(int* driver, int* kernels);
+PATR_EXPORT int patr_cuda_device_count(int* count);
+// Also loads the kernels: fails with cudaErrorNoKernelImageForDevice where none is for the device.
+// `facts` are there even then.
+PATR_EXPORT int patr_cuda_device(int device, PatrCudaDevice* facts);
+
+// As combine, scale_copy and divide of reduction.h, on device memory and in stream order.
+PATR_EXPORT int patr_cuda_combine(const PatrCudaLaunch* launch, void* out, void* also,
+                                  const void* received, const void* held, std::size_t count,
+                                  int dtype, int op, double scale);
+PATR_EXPORT int patr_cuda_scale_copy(const PatrCudaLaunch* launch, void* out, const void* in,
+                                     std::size_t count, int dtype, double scale);
+PATR_EXPORT int patr_cuda_divide(const PatrCudaLaunch* launch, void* data, std::size_t count,
+                                 int dtype, std::int64_t divisor);

@@ -1,0 +1,102 @@
+"""The GPU kernels, on a GPU or played on the processor; or why a test cannot have them.
+
+Tests without a GPU are skipped. A run that is there to test on a GPU sets FAIL_WITHOUT_CUDA=1: then
+they fail, so that a broken driver does not pass for a missing one.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from patallreduce import _core, cuda
+from tests.cuda.patterns import name_of
+
+HERE = Path(__file__).parent
+NVCC = os.environ.get("PATALLREDUCE_NVCC", "nvcc")
+# Strict aliasing is off because 16 bytes of anything are moved as words, as on the GPU.
+COMPILERS = {
+    "g++": ["g++", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC"],
+    "nvcc": [NVCC, "-x", "cu", "-O2", "-Xcompiler=-ffp-contract=off,-fno-strict-aliasing,-fPIC"],
+}
+
+
+def refuse(reason):
+    if os.environ.get("FAIL_WITHOUT_CUDA") == "1":
+        pytest.fail(f"FAIL_WITHOUT_CUDA=1: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(name="library", scope="session")
+def library_fixture():
+    """Path of the kernels, which need no GPU to be looked at."""
+    path = cuda.library_path()
+    if not Path(path).exists():
+        refuse(f"GPU kernels are not built: no {path}")
+    return path
+
+
+@pytest.fixture(name="gpu", scope="session")
+def gpu_fixture(library):
+    try:
+        device = _core.CudaReduction(library, 0)
+    except _core.CudaError as error:
+        refuse(f"no GPU: {error}")
+    if not torch.cuda.is_available():
+        refuse(f"torch {torch.__version__} sees no GPU: tests need its memory")
+    return device
+
+
+@pytest.fixture(name="play", scope="session")
+def play_fixture(tmp_path_factory):
+    """Compile a library that plays the GPU, whose path is the result, by "g++" or "nvcc"."""
+    folder = tmp_path_factory.mktemp("played")
+
+    def play(compiler):
+        path = folder / f"{compiler}.so"
+        command = COMPILERS[compiler]
+        if shutil.which(command[0]) is None:
+            pytest.skip(f"no {command[0]} on this machine")
+        if not path.exists():
+            options = ["-std=c++17", "-shared", f"-I{HERE.parents[1] / 'csrc'}", "-o", str(path)]
+            source = HERE / "played_library.cpp"
+            subprocess.run([*command, *options, str(source)], check=True, timeout=120)
+        return str(path)
+
+    return play
+
+
+class Kernels:
+    """Calls with arguments as tensors, on torch's current stream."""
+
+    def __init__(self, gpu, device):
+        self._gpu = gpu
+        self.device = device
+
+    def combine(self, out, also, received, held, op, scale=1.0):
+        also_address = 0 if also is None else also.data_ptr()
+        addresses = out.data_ptr(), also_address, received.data_ptr(), held.data_ptr()
+        count, dtype = received.numel(), name_of(received.dtype)
+        self._gpu.combine(*addresses, count, dtype, op, scale, self._stream())
+
+    def scale_copy(self, out, source, scale):
+        addresses = out.data_ptr(), source.data_ptr()
+        dtype = name_of(source.dtype)
+        self._gpu.scale_copy(*addresses, source.numel(), dtype, scale, self._stream())
+
+    def divide(self, data, divisor):
+        dtype = name_of(data.dtype)
+        self._gpu.divide(data.data_ptr(), data.numel(), dtype, divisor, self._stream())
+
+    def _stream(self):
+        return torch.cuda.current_stream().cuda_stream if self.device == "cuda" else 0
+
+
+@pytest.fixture(name="kernels", scope="session", params=["g++", "gpu"])
+def kernels_fixture(request, play):
+    if request.param == "gpu":
+        return Kernels(request.getfixturevalue("gpu"), "cuda")
+    return Kernels(_core.CudaReduction(play(request.param), 0, 2), "cpu")
