@@ -63,6 +63,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.simulated --out out/bench/simulated
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.clairvoyant
+	$(BIN)/python -m benchmarks.clairvoyant_allreduce
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 

@@ -29,7 +29,7 @@ namespace patallreduce {
 
 struct Hubs {
   int early = 1;      // 1..ranks of them have a segment in every row
-  int every = 0;      // the late ones have one, too, in every so manieth row; 0: never
+  int every = 0;      // the late ones have one, too, in every n-th row; 0: never
   bool ring = false;  // early ones sum around a ring: steadier where they come together
 
   int row(int index, int ranks) const {  // its segments
