@@ -9,12 +9,13 @@ from typing import Any
 
 import patallreduce as pat
 from patallreduce import patterns
-from patallreduce.comparison import Bucket
 from patallreduce.networks import Model, Network
 
 Record = dict[str, Any]
 
-FORESEEING = {"slt", "prr"}  # whose schedules depend on the arrivals that are foreseen
+FORESEEING = {"slt", "prr", "clairvoyant"}  # their schedules depend on the arrivals foreseen
+DYNAMIC = {"slt_dynamic"}  # depends on those that come
+_PARAMETERS = ("segments", "segment_time_s", "latency_s", "sum_s")  # of a schedule
 
 # By ranks, the largest delay and a seed. The late rank is PAP18's.
 PATTERNS: dict[str, Callable[[int, float, int], list[float]]] = {
@@ -28,13 +29,6 @@ PATTERNS: dict[str, Callable[[int, float, int], list[float]]] = {
 def delays_s(pattern: str, ranks: int, most_s: float, seed: int) -> list[float]:
     """By how many seconds each rank is late, at most by `most_s`."""
     return PATTERNS[pattern](ranks, most_s, seed)
-
-
-def segment_time_s(name: str, bucket: Bucket) -> float:
-    """Return prr's tau as `patallreduce.comparison` has it; 0 for others."""
-    if name != "prr":
-        return 0.0
-    return bucket.link.latency_s + bucket.link.transfer_s(bucket.message_bytes) / bucket.ranks
 
 
 def elapsed_s(record: Record) -> float:
@@ -60,16 +54,15 @@ def simulated_finishes_s(
     for sample in record["samples"]:
         arrivals_s = sample["arrivals_s"]
         foreseen_s, begins_s = record["hints_s"], arrivals_s
-        if record["algorithm"] == "slt_dynamic":
+        if record["algorithm"] in DYNAMIC:
             foreseen_s, begins_s = arrivals_s, with_places(arrivals_s, control_s)
         key = tuple(foreseen_s or ())
         if key not in made:
             made[key] = pat.schedule(
                 record["algorithm"],
                 record["ranks"],
-                record["segments"],
-                foreseen_s,
-                segment_time_s=record["segment_time_s"],
+                arrivals_s=foreseen_s,
+                **{name: record[name] for name in _PARAMETERS},
             )
         found = pat.simulate(made[key], network, record["bytes"], begins_s)
         finishes_s.append(list(found.finish_s))

@@ -19,13 +19,13 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from patallreduce.comparison import Bucket, make_schedule
+from patallreduce.comparison import Bucket, parameters
 
 from .allreduce_worker import Bench, check, start_rank
 from .arrivals_worker import relative
 from .lab.ending import end_rank
 from .simulated_calibration import CALLS
-from .simulated_cells import FORESEEING, delays_s, segment_time_s
+from .simulated_cells import DYNAMIC, FORESEEING, delays_s
 
 WARM_UP = 1  # calls that open the connections' windows and compile schedules
 
@@ -41,20 +41,22 @@ class AllReduce:
         self.name = name
         self.message_bytes = bucket.message_bytes
         self.delays = delays
-        self.segments = make_schedule(name, bucket, delays).segments
-        self.segment_time_s = segment_time_s(name, bucket)
+        self.parameters = parameters(name, bucket)
         self.hints_s = delays if name in FORESEEING else None
         self._comm = comm
+        self._schedule: pat.Schedule | None = None  # the very one that is simulated
+        if name not in DYNAMIC:
+            self._schedule = pat.schedule(
+                name, bucket.ranks, arrivals_s=self.hints_s, **self.parameters
+            )
 
     def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
         """Run it; `arrivals_s` are the delays that it was made with."""
-        self._comm.all_reduce(
-            bucket,
-            algorithm=self.name,
-            segments=self.segments,
-            arrivals_s=self.hints_s,
-            segment_time_s=self.segment_time_s,
-        )
+        if self._schedule is not None:
+            self._comm.all_reduce(bucket, schedule=self._schedule)
+        else:
+            segments = self.parameters["segments"]
+            self._comm.all_reduce(bucket, algorithm=self.name, segments=segments)
 
     def edge(self, fraction: float) -> None:
         """Nothing: it predicts nothing."""
@@ -76,8 +78,7 @@ def measure(bench: Bench, call: AllReduce, iterations: int) -> dict[str, Any]:
         "algorithm": call.name,
         "bytes": call.message_bytes,
         "ranks": bench.ranks,
-        "segments": call.segments,
-        "segment_time_s": call.segment_time_s,
+        **call.parameters,
         "hints_s": call.hints_s,
         "samples": [relative(sample) for sample in samples[WARM_UP:]],
     }

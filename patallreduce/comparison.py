@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from patallreduce._core import Schedule, ScheduleError
 from patallreduce.link import Link
@@ -79,12 +80,17 @@ class Price:
         return self.absorption_s / self.balanced_s if self.balanced_s > 0 else math.nan
 
 
-def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -> Schedule:
-    """Make the schedule that an all-reduce of this bucket would run if these were its arrivals.
+class Parameters(TypedDict):
+    """What an all-reduce's schedule is made from, beside ranks and arrivals: see `schedule`."""
 
-    Raises:
-        ScheduleError: There is no such algorithm, or it cannot do it.
-    """
+    segments: int
+    segment_time_s: float
+    latency_s: float
+    sum_s: float
+
+
+def parameters(algorithm: str, bucket: Bucket) -> Parameters:
+    """Settle what the schedule of this bucket is made from, as patallreduce/calls.py does."""
     elements = max(bucket.message_bytes // _ELEMENT_BYTES, 1)
     segments = bucket.segments
     if segments is None:
@@ -92,22 +98,29 @@ def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -
             algorithm, bucket.ranks, bucket.message_bytes, elements, bucket.link
         )
     segment_time_s = latency_s = sum_s = 0.0
-    if algorithm == "prr":  # as patallreduce/calls.py settles it
+    if algorithm == "prr":
         transfer_s = bucket.link.transfer_s(bucket.message_bytes)
         segment_time_s = bucket.link.latency_s + transfer_s / bucket.ranks
     elif algorithm == "clairvoyant":
         segment_time_s = round_s(segments, bucket.message_bytes, bucket.link)
         latency_s = bucket.link.latency_s
         sum_s = sum_time_s(segments, bucket.message_bytes, bucket.link)
-    return schedule(
-        algorithm,
-        bucket.ranks,
-        segments,
-        arrivals_s if bucket.foreseen or algorithm in _DYNAMIC else None,
-        segment_time_s=segment_time_s,
-        latency_s=latency_s,
-        sum_s=sum_s,
-    )
+    return {
+        "segments": segments,
+        "segment_time_s": segment_time_s,
+        "latency_s": latency_s,
+        "sum_s": sum_s,
+    }
+
+
+def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -> Schedule:
+    """Make the schedule that an all-reduce of this bucket would run if these were its arrivals.
+
+    Raises:
+        ScheduleError: There is no such algorithm, or it cannot do it.
+    """
+    foreseen_s = arrivals_s if bucket.foreseen or algorithm in _DYNAMIC else None
+    return schedule(algorithm, bucket.ranks, arrivals_s=foreseen_s, **parameters(algorithm, bucket))
 
 
 def price(algorithm: str, bucket: Bucket, patterns_s: Sequence[Sequence[float]]) -> Price:

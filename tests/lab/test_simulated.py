@@ -34,7 +34,7 @@ def record(algorithm, message_bytes, segments, samples, **changed):
         "bytes": message_bytes,
         "ranks": 4,
         "segments": segments,
-        "segment_time_s": 0.0,
+        **{"segment_time_s": 0.0, "latency_s": 0.0, "sum_s": 0.0},
         "hints_s": None,
         "samples": [{"arrivals_s": a, "finishes_s": f} for a, f in samples],
         **changed,
