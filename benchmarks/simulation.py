@@ -27,6 +27,11 @@ CASES = (
     "ring:10000:10000:spread",
     "recursive_doubling:100000:1",
     "recursive_doubling:100000:1:spread",
+    "binomial_all_reduce:100000:1",
+    "binomial_all_reduce:100000:1:spread",
+    "two_tree:100000:1",
+    "two_tree:100000:16",
+    "two_tree:100000:16:spread",
 )
 
 
