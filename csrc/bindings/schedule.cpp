@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "errors.h"
+#include "schedule/levels.h"
 #include "schedule/print.h"
 #include "schedule/sum_order.h"
 #include "schedule/table.h"
@@ -189,6 +190,14 @@ void bind_schedule(py::module_& m) {
       "(schedule, bytes of state that making it took) by \"linear\", \"pairing_heap\", "
       "\"segment_tree\" or \"bit_rows\".");
   m.def("verify", &verify, "schedule"_a, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "levels",
+      [](const Schedule& schedule, int ports) {
+        Levels levels = levels_of(schedule, ports);
+        return std::make_pair(levels.count, std::move(levels.of_step));
+      },
+      "schedule"_a, "ports"_a = 1, py::call_guard<py::gil_scoped_release>(),
+      "(how many, [rank][step] -> its level): groups of messages for transports without tags.");
   m.def("algorithms", [] {
     py::list all;
     for (const Algorithm& algorithm : algorithms()) {
