@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "errors.h"
+#include "schedule/offsets.h"
 
 namespace patallreduce {
 
@@ -11,28 +12,10 @@ namespace {
 
 // Receives posted ahead while busy: enough to hide a round trip, small enough for a 2 MiB cache.
 constexpr std::size_t window_bytes = 1 << 20;
-constexpr std::size_t segment_alignment = 64;
 
 // A tag is signature (22 bits), sequence number (10), message (18): see wire_tag in transport/.
 constexpr int seq_bits = 10;
 constexpr int signature_bits = 22;
-
-std::vector<std::size_t> partition(std::uint64_t count, std::size_t size, const Program& program) {
-  const int segments = program.segments;
-  const std::uint64_t grain = segment_alignment / size;
-  std::vector<std::size_t> offsets(segments + 1);
-  for (int s = 0; s <= segments; ++s) {
-    std::uint64_t element =
-        static_cast<std::uint64_t>(static_cast<unsigned __int128>(count) *
-                                   static_cast<unsigned>(s) / static_cast<unsigned>(segments));
-    // Cache-line boundaries once a segment is long enough not to care, and no rank's block begins.
-    const bool is_border = static_cast<std::int64_t>(s) * program.blocks % segments == 0;
-    if (!is_border && count / static_cast<unsigned>(segments) >= 16 * grain)
-      element -= element % grain;
-    offsets[s] = element * size;
-  }
-  return offsets;
-}
 
 }  // namespace
 
@@ -56,7 +39,8 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
   if (call_.op == Op::avg && integer) divisor_ = transport.ranks();
   if (call_.op == Op::avg && !integer) scale_ = 1.0 / transport.ranks();
   const std::size_t steps = program_->steps.size();
-  offsets_ = partition(call_.count, size_of(call_.dtype), *program_);
+  offsets_ =
+      segment_offsets(call_.count, size_of(call_.dtype), program_->segments, program_->blocks);
   values_.assign(program_->segments, Value{nullptr, -1, false});
   touches_left_.assign(program_->touches.begin(), program_->touches.end());
   state_.assign(steps, State::waiting);
