@@ -50,6 +50,17 @@ const CudaLibrary& CudaLibrary::open(const std::string& path) {
   FIND(patr_cuda_combine);
   FIND(patr_cuda_scale_copy);
   FIND(patr_cuda_divide);
+  FIND(patr_cuda_stream_create);
+  FIND(patr_cuda_stream_destroy);
+  FIND(patr_cuda_stream_wait);
+  FIND(patr_cuda_stream_captures);
+  FIND(patr_cuda_event_create);
+  FIND(patr_cuda_event_destroy);
+  FIND(patr_cuda_event_record);
+  FIND(patr_cuda_event_query);
+  FIND(patr_cuda_allocate);
+  FIND(patr_cuda_release);
+  FIND(patr_cuda_set_current);
 #undef FIND
   known = std::move(found);
   return *known;

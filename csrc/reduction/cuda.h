@@ -24,6 +24,17 @@ struct CudaLibrary {
   decltype(&::patr_cuda_combine) patr_cuda_combine;
   decltype(&::patr_cuda_scale_copy) patr_cuda_scale_copy;
   decltype(&::patr_cuda_divide) patr_cuda_divide;
+  decltype(&::patr_cuda_stream_create) patr_cuda_stream_create;
+  decltype(&::patr_cuda_stream_destroy) patr_cuda_stream_destroy;
+  decltype(&::patr_cuda_stream_wait) patr_cuda_stream_wait;
+  decltype(&::patr_cuda_stream_captures) patr_cuda_stream_captures;
+  decltype(&::patr_cuda_event_create) patr_cuda_event_create;
+  decltype(&::patr_cuda_event_destroy) patr_cuda_event_destroy;
+  decltype(&::patr_cuda_event_record) patr_cuda_event_record;
+  decltype(&::patr_cuda_event_query) patr_cuda_event_query;
+  decltype(&::patr_cuda_allocate) patr_cuda_allocate;
+  decltype(&::patr_cuda_release) patr_cuda_release;
+  decltype(&::patr_cuda_set_current) patr_cuda_set_current;
 
   // Opens the library at `path` once, for good. Throws CudaError saying what is missing.
   static const CudaLibrary& open(const std::string& path);

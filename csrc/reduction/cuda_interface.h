@@ -1,10 +1,11 @@
 // What libpatallreduce_cuda.so exports: plain C, so that the core finds it by dlopen and a build
 // without CUDA needs nothing of it.
 //
-// Every function with a result int returns 0 or a cudaError_t, but for the first; only the two that
-// ask for devices may synchronise, and none leaves another device current than it found. `stream`
-// is a cudaStream_t, null the default stream. Safe under stream capture. dtype and op are the
-// enumerators of reduction.h.
+// Every function with a result int returns 0 or a cudaError_t, but for the first; only those that
+// ask for devices or memory may synchronise, and none but patr_cuda_set_current leaves another
+// device current than it found. `stream` is a cudaStream_t, null the default stream; an event is a
+// cudaEvent_t. Kernels and copies are safe under stream capture. dtype and op are the enumerators
+// of reduction.h.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 #define PATR_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Changes with any change below: a library left over from another build is refused.
-constexpr int patr_cuda_interface_version = 1;
+constexpr int patr_cuda_interface_version = 2;
 
 // Where to run: a device, and the most blocks to run there.
 struct PatrCudaLaunch {
@@ -50,3 +51,20 @@ PATR_EXPORT int patr_cuda_scale_copy(const PatrCudaLaunch* launch, void* out, co
                                      std::size_t count, int dtype, double scale);
 PATR_EXPORT int patr_cuda_divide(const PatrCudaLaunch* launch, void* data, std::size_t count,
                                  int dtype, std::int64_t divisor);
+
+// Streams and events, for csrc/streams. A stream is of the highest priority and does not wait for
+// the default stream; events take no times. `captures`: whether a CUDA graph is recorded there.
+// A query is no error in a thread that records another graph.
+PATR_EXPORT int patr_cuda_stream_create(int device, void** stream);
+PATR_EXPORT int patr_cuda_stream_destroy(int device, void* stream);
+PATR_EXPORT int patr_cuda_stream_wait(int device, void* stream, void* event);
+PATR_EXPORT int patr_cuda_stream_captures(int device, void* stream, int* captures);
+PATR_EXPORT int patr_cuda_event_create(int device, void** event);
+PATR_EXPORT int patr_cuda_event_destroy(int device, void* event);
+PATR_EXPORT int patr_cuda_event_record(int device, void* event, void* stream);
+PATR_EXPORT int patr_cuda_event_query(int device, void* event, int* done);
+
+PATR_EXPORT int patr_cuda_allocate(int device, void** memory, std::size_t bytes);
+PATR_EXPORT int patr_cuda_release(int device, void* memory);
+// Of this thread; `before`: which one was.
+PATR_EXPORT int patr_cuda_set_current(int device, int* before);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "reduction/cuda_interface.h"
+#include "reduction/current_device.cuh"
 #include "reduction/kernel.cuh"
 
 namespace patallreduce {
@@ -15,29 +16,6 @@ constexpr std::size_t element_bytes_of[dtype_count] = {
     sizeof(StoredOf<Dtype::float16>), sizeof(StoredOf<Dtype::bfloat16>),
     sizeof(StoredOf<Dtype::int32>),   sizeof(StoredOf<Dtype::int64>),
     sizeof(StoredOf<Dtype::uint8>),
-};
-
-// Another library of this process (torch) may rely on the thread's current device. The runtime is
-// linked statically, so this library's last error is not that library's either.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device) {
-    error = cudaGetDevice(&before_);
-    if (error == cudaSuccess && before_ != device) {
-      error = cudaSetDevice(device);
-      changed_ = true;
-    }
-  }
-  ~CurrentDevice() {
-    if (changed_) cudaSetDevice(before_);
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-
-  cudaError_t error;
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
 };
 
 cudaError_t launch(const PatrCudaLaunch& where, Kernel kernel, Work work, Dtype dtype) {

@@ -61,7 +61,8 @@ def play_fixture(tmp_path_factory):
         if shutil.which(command[0]) is None:
             pytest.skip(f"no {command[0]} on this machine")
         if not path.exists():
-            options = ["-std=c++17", "-shared", f"-I{HERE.parents[1] / 'csrc'}", "-o", str(path)]
+            include = f"-I{HERE.parents[1] / 'csrc'}"
+            options = ["-std=c++17", "-shared", include, f"-I{HERE}", "-o", str(path)]
             source = HERE / "played_library.cpp"
             subprocess.run([*command, *options, str(source)], check=True, timeout=120)
         return str(path)

@@ -1,8 +1,13 @@
 // The kernels' library without a GPU: every thread's code runs on the processor, one thread after
 // the other, in host memory. What the core and the tests see of it is the real library's interface.
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <thread>
 
+#include "played_streams.h"
 #include "reduction/cuda_interface.h"
 #include "reduction/gpu_kernel.h"
 
@@ -10,6 +15,7 @@ using namespace patallreduce;
 
 namespace {
 
+constexpr std::size_t element_bytes[dtype_count] = {4, 8, 2, 2, 4, 8, 1};
 constexpr int no_kernel_image = 209, launch_failure = 719;
 constexpr int threads_per_block = 32;  // so few that each thread has several vectors, and some none
 
@@ -30,6 +36,18 @@ void run_op(Work work, Op op, std::size_t threads) {
 
 std::size_t threads_of(const PatrCudaLaunch* launch) {
   return std::size_t(launch->blocks) * threads_per_block;
+}
+
+// The default stream has nothing queued: its work is done at once.
+template <typename Work>
+int queue(void* stream, Work work) {
+  if (!played::exists(stream)) return launch_failure;
+  if (stream == nullptr) {
+    work();
+  } else {
+    static_cast<played::Queue*>(stream)->add(work);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -67,9 +85,10 @@ int patr_cuda_combine(const PatrCudaLaunch* launch, void* out, void* also, const
       run_op<Dtype::bfloat16>, run_op<Dtype::int32>,   run_op<Dtype::int64>,
       run_op<Dtype::uint8>,
   };
-  if (launch->stream != nullptr) return launch_failure;  // there is only the default one
-  functions[dtype]({out, also, received, held, count, scale, 1}, Op(op), threads_of(launch));
-  return 0;
+  const Work work{out, also, received, held, count, scale, 1};
+  return queue(launch->stream, [=, threads = threads_of(launch), function = functions[dtype]] {
+    function(work, Op(op), threads);
+  });
 }
 
 int patr_cuda_scale_copy(const PatrCudaLaunch* launch, void* out, const void* in, std::size_t count,
@@ -77,17 +96,148 @@ int patr_cuda_scale_copy(const PatrCudaLaunch* launch, void* out, const void* in
   constexpr void (*functions[])(Work, std::size_t) = {
       run<Scale<Dtype::float32>>, run<Scale<Dtype::float64>>, run<Scale<Dtype::float16>>,
       run<Scale<Dtype::bfloat16>>};
-  if (launch->stream != nullptr) return launch_failure;
-  functions[dtype]({out, nullptr, nullptr, in, count, scale, 1}, threads_of(launch));
-  return 0;
+  if (scale == 1 || dtype >= int(Dtype::int32)) {
+    const std::size_t bytes = count * element_bytes[dtype];
+    return queue(launch->stream, [=] { std::memmove(out, in, bytes); });
+  }
+  const Work work{out, nullptr, nullptr, in, count, scale, 1};
+  return queue(launch->stream, [=, threads = threads_of(launch), function = functions[dtype]] {
+    function(work, threads);
+  });
 }
 
 int patr_cuda_divide(const PatrCudaLaunch* launch, void* data, std::size_t count, int dtype,
                      std::int64_t divisor) {
   constexpr void (*functions[])(Work, std::size_t) = {
       run<Divide<Dtype::int32>>, run<Divide<Dtype::int64>>, run<Divide<Dtype::uint8>>};
-  if (launch->stream != nullptr) return launch_failure;
-  functions[dtype - int(Dtype::int32)]({data, nullptr, nullptr, data, count, 1, divisor},
-                                       threads_of(launch));
+  if (dtype < int(Dtype::int32)) return 0;
+  const auto function = functions[dtype - int(Dtype::int32)];
+  const Work work{data, nullptr, nullptr, data, count, 1, divisor};
+  return queue(launch->stream, [=, threads = threads_of(launch)] { function(work, threads); });
+}
+
+int patr_cuda_stream_create(int, void** stream) {
+  static std::atomic<unsigned> seed{1};
+  auto* const made = new played::Queue(seed++);
+  std::lock_guard lock(played::existing().mutex);
+  played::existing().streams.insert(made);
+  *stream = made;
   return 0;
+}
+
+int patr_cuda_stream_destroy(int, void* stream) {
+  {
+    std::lock_guard lock(played::existing().mutex);
+    if (played::existing().streams.erase(stream) == 0) return launch_failure;
+  }
+  delete static_cast<played::Queue*>(stream);
+  return 0;
+}
+
+int patr_cuda_stream_wait(int, void* stream, void* event) {
+  if (!played::exists(stream)) return launch_failure;
+  std::shared_ptr<played::Signal> signal;
+  {
+    auto* const recorded = static_cast<played::Event*>(event);
+    std::lock_guard lock(recorded->mutex);
+    signal = recorded->last;
+  }
+  if (!signal) return 0;
+  if (stream != nullptr) {
+    static_cast<played::Queue*>(stream)->wait(signal);
+    return 0;
+  }
+  std::unique_lock lock(signal->mutex);
+  signal->changed.wait(lock, [&] { return signal->given; });
+  return 0;
+}
+
+// Captured is a stream as long as the test says so.
+static std::atomic<void*> captured{nullptr};
+
+int patr_cuda_stream_captures(int, void* stream, int* captures) {
+  *captures = stream != nullptr && stream == captured;
+  return played::exists(stream) ? 0 : launch_failure;
+}
+
+int patr_cuda_event_create(int, void** event) {
+  *event = new played::Event;
+  std::lock_guard lock(played::existing().mutex);
+  played::existing().events.insert(*event);
+  return 0;
+}
+
+int patr_cuda_event_destroy(int, void* event) {
+  {
+    std::lock_guard lock(played::existing().mutex);
+    if (played::existing().events.erase(event) == 0) return launch_failure;
+  }
+  delete static_cast<played::Event*>(event);
+  return 0;
+}
+
+int patr_cuda_event_record(int, void* event, void* stream) {
+  auto signal = std::make_shared<played::Signal>();
+  {
+    auto* const recorded = static_cast<played::Event*>(event);
+    std::lock_guard lock(recorded->mutex);
+    recorded->last = signal;
+  }
+  return queue(stream, [signal] { signal->give(); });
+}
+
+int patr_cuda_event_query(int, void* event, int* done) {
+  auto* const recorded = static_cast<played::Event*>(event);
+  std::lock_guard lock(recorded->mutex);
+  *done = !recorded->last || recorded->last->is_given();
+  return 0;
+}
+
+int patr_cuda_allocate(int, void** memory, std::size_t bytes) {
+  *memory = std::malloc(bytes);
+  std::memset(*memory, 0xff, bytes);  // a NaN, or minus one
+  std::lock_guard lock(played::existing().mutex);
+  played::existing().memory.insert(*memory);
+  return 0;
+}
+
+int patr_cuda_release(int, void* memory) {
+  {
+    std::lock_guard lock(played::existing().mutex);
+    if (played::existing().memory.erase(memory) == 0) return launch_failure;
+  }
+  std::free(memory);
+  return 0;
+}
+
+int patr_cuda_set_current(int, int* before) {
+  *before = 0;
+  return 0;
+}
+
+// For tests, by ctypes.
+
+PATR_EXPORT int played_sleep(void* stream, int milliseconds) {
+  return queue(stream,
+               [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
+}
+
+PATR_EXPORT int played_synchronise(void* stream) {
+  auto signal = std::make_shared<played::Signal>();
+  const int result = queue(stream, [signal] { signal->give(); });
+  std::unique_lock lock(signal->mutex);
+  if (result == 0) signal->changed.wait(lock, [&] { return signal->given; });
+  return result;
+}
+
+PATR_EXPORT int played_capture(void* stream) {
+  captured = stream;
+  return 0;
+}
+
+// How many streams, events and blocks of memory there are.
+PATR_EXPORT int played_count() {
+  std::lock_guard lock(played::existing().mutex);
+  const auto& all = played::existing();
+  return int(all.streams.size() + all.events.size() + all.memory.size());
 }
