@@ -281,6 +281,76 @@ class Engine:
     @property
     def scratch_peak_bytes(self) -> int: ...
 
+# Collectives on a GPU's streams (csrc/streams). `library`, streams and addresses as of
+# CudaReduction; nccl: path or name of NCCL's library. Every rank queues the same collectives in the
+# same order, with programs of one schedule and equal options.
+
+def nccl_library(nccl: str) -> tuple[str, str]: ...
+def nccl_unique_id(nccl: str) -> bytes: ...
+
+Message: TypeAlias = tuple[int, int, int, str]  # peer, first, last, memory
+# first, last, out, also, received, its message if that is scratch, held, the caller's own value
+Apply: TypeAlias = tuple[int, int, str, str, str, int, str, bool]
+
+class StreamProgram:
+    def __init__(
+        self,
+        schedule: Schedule,
+        rank: int,
+        *,
+        ports: int = 1,
+        regions: int = 2,
+        early_out: bool = False,
+        scales: bool = False,
+    ) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def result_stage(self) -> int: ...
+    @property
+    def regions(self) -> int: ...
+    @property
+    def shadow(self) -> bool: ...
+    @property
+    def stages(self) -> list[tuple[int, int, list[Message], list[Message], list[Apply]]]: ...
+
+class StreamTicket:
+    @property
+    def number(self) -> int: ...
+
+class StreamExecutor:
+    def __init__(
+        self,
+        library: str,
+        nccl: str,
+        device: int,
+        rank: int,
+        ranks: int,
+        unique_id: bytes,
+        timeout_s: float,
+    ) -> None: ...
+    def connect(self, timeout_s: float) -> None: ...
+    def submit(
+        self,
+        program: StreamProgram,
+        home: int,
+        count: int,
+        dtype: str,
+        op: str,
+        stream: int,
+        timeout_s: float,
+    ) -> StreamTicket: ...
+    def join(self, ticket: StreamTicket, stream: int) -> None: ...
+    def wait(self, ticket: StreamTicket) -> None: ...
+    def has_result(self, ticket: StreamTicket, within_s: float) -> bool: ...
+    def check(self) -> None: ...
+    def abort(self, why: str) -> None: ...
+    def close(self, timeout_s: float) -> None: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def events(self) -> int: ...
+
 # Tree sums (csrc/tree_sum). Addresses as of combine; rows of `columns` elements.
 
 TREE_REFUSALS: list[str]  # what other ranks say of a refusal, by its number

@@ -1,0 +1,158 @@
+// Collectives on a GPU's streams by raw address, and their programs as plain data.
+#include <pybind11/stl.h>
+
+#include "bindings/bindings.h"
+#include "bindings/owned.h"
+#include "clock.h"
+#include "errors.h"
+#include "streams/executor.h"
+
+namespace patallreduce {
+
+namespace {
+
+using namespace pybind11::literals;
+using Address = std::uintptr_t;
+using Message = std::tuple<int, int, int, std::string>;
+using Sum = std::tuple<int, int, std::string, std::string, std::string, int, std::string, bool>;
+using StageRow = std::tuple<int, int, std::vector<Message>, std::vector<Message>, std::vector<Sum>>;
+
+// Signals are looked for this often while Python waits.
+constexpr double slice_s = 0.05;
+
+void* at(Address address) { return reinterpret_cast<void*>(address); }
+
+std::string name(Memory memory) {
+  switch (memory) {
+    case Memory::home:
+      return "home";
+    case Memory::scratch:
+      return "scratch";
+    case Memory::shadow:
+      return "shadow";
+    default:
+      return "";
+  }
+}
+
+std::vector<Message> rows(const std::vector<Transfer>& transfers) {
+  std::vector<Message> all;
+  for (const Transfer& one : transfers) {
+    all.emplace_back(one.peer, one.first, one.last, name(one.memory));
+  }
+  return all;
+}
+
+std::vector<StageRow> stages(const StreamProgram& program) {
+  std::vector<StageRow> all;
+  for (const Stage& stage : program.stages) {
+    std::vector<Sum> sums;
+    for (const Apply& one : stage.applies) {
+      sums.emplace_back(one.first, one.last, name(one.out), name(one.also), name(one.received),
+                        one.receive, name(one.held), one.callers);
+    }
+    all.emplace_back(stage.after, stage.region, rows(stage.sends), rows(stage.receives), sums);
+  }
+  return all;
+}
+
+PatrNcclUniqueId unique_id_of(const std::string& bytes) {
+  PatrNcclUniqueId id;
+  PATR_CHECK(bytes.size() == sizeof id.internal, std::invalid_argument, "unique id: expected ",
+             sizeof id.internal, " bytes, got ", bytes.size());
+  bytes.copy(id.internal, sizeof id.internal);
+  return id;
+}
+
+std::shared_ptr<StreamExecutor> make_executor(const std::string& library, const std::string& nccl,
+                                              int device, int rank, int ranks,
+                                              const std::string& unique_id, double timeout_s) {
+  const PatrNcclUniqueId id = unique_id_of(unique_id);
+  py::gil_scoped_release release;
+  auto gpu = std::make_unique<StreamDevice>(CudaLibrary::open(library), device);
+  auto peers =
+      std::make_unique<Nccl>(NcclLibrary::open(nccl), *gpu, id, rank, ranks, now_s() + timeout_s);
+  return make_owned<StreamExecutor>(std::move(gpu), std::move(peers));
+}
+
+void wait_for(StreamExecutor& executor, StreamTicket& ticket) {
+  for (bool done = false; !done;) {
+    {
+      py::gil_scoped_release release;
+      done = executor.wait(ticket, slice_s);
+    }
+    if (!done && PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+}  // namespace
+
+void bind_streams(py::module_& m) {
+  using NoGil = py::call_guard<py::gil_scoped_release>;
+  m.def(
+      "nccl_library",
+      [](const std::string& nccl) {
+        const NcclLibrary& library = NcclLibrary::open(nccl);
+        return std::make_pair(library.path, library.version);
+      },
+      "nccl"_a, NoGil(), "Path and version of the NCCL opened.");
+  m.def(
+      "nccl_unique_id",
+      [](const std::string& nccl) {
+        const PatrNcclUniqueId id = NcclLibrary::open(nccl).unique_id();
+        return py::bytes(id.internal, sizeof id.internal);
+      },
+      "nccl"_a, "What one rank makes, and all ranks of a communicator are given.");
+
+  py::class_<StreamProgram, std::shared_ptr<StreamProgram>>(
+      m, "StreamProgram", "One rank's share of a schedule, as groups of messages and sums.")
+      .def(py::init([](const Schedule& schedule, int rank, int ports, int regions, bool early_out,
+                       bool scales) {
+             return std::const_pointer_cast<StreamProgram>(
+                 compile(schedule, rank, {ports, regions, early_out, scales}));
+           }),
+           "schedule"_a, "rank"_a, py::kw_only(), "ports"_a = 1, "regions"_a = 2,
+           "early_out"_a = false, "scales"_a = false, NoGil())
+      .def_readonly("rank", &StreamProgram::rank)
+      .def_readonly("result_stage", &StreamProgram::result_stage)
+      .def_readonly("regions", &StreamProgram::regions)
+      .def_readonly("shadow", &StreamProgram::shadow)
+      .def_property_readonly("stages", &stages,
+                             "Per stage: the stage whose sums its group waits for, its region of "
+                             "scratch, sends, receives and sums; see csrc/streams/program.h.");
+
+  py::class_<StreamTicket, std::shared_ptr<StreamTicket>>(m, "StreamTicket",
+                                                          "One collective, queued.")
+      .def_readonly("number", &StreamTicket::number);
+
+  py::class_<StreamExecutor, std::shared_ptr<StreamExecutor>>(
+      m, "StreamExecutor", "Runs stream programs on one GPU, over NCCL.")
+      .def(py::init(&make_executor), "library"_a, "nccl"_a, "device"_a, "rank"_a, "ranks"_a,
+           "unique_id"_a, "timeout_s"_a)
+      .def("connect", &StreamExecutor::connect, "timeout_s"_a, NoGil())
+      .def(
+          "submit",
+          [](StreamExecutor& executor, std::shared_ptr<StreamProgram> program, Address home,
+             std::size_t count, const std::string& dtype, const std::string& op, Address stream,
+             double timeout_s) {
+            const StreamCall call{at(home),    count,      find_dtype(dtype),
+                                  find_op(op), at(stream), timeout_s};
+            return executor.submit(std::move(program), call);
+          },
+          "program"_a, "home"_a, "count"_a, "dtype"_a, "op"_a, "stream"_a, "timeout_s"_a, NoGil())
+      .def(
+          "join",
+          [](StreamExecutor& executor, StreamTicket& ticket, Address stream) {
+            executor.join(ticket, at(stream));
+          },
+          "ticket"_a, "stream"_a, NoGil())
+      .def("wait", &wait_for, "ticket"_a)
+      .def("has_result", &StreamExecutor::wait, "ticket"_a, "within_s"_a, NoGil())
+      .def("check", &StreamExecutor::throw_if_failed, NoGil())
+      .def("abort", &StreamExecutor::abort, "why"_a, NoGil())
+      .def("close", &StreamExecutor::close, "timeout_s"_a, NoGil())
+      .def_property_readonly("memory_bytes", &StreamExecutor::memory_bytes)
+      .def_property_readonly("events", &StreamExecutor::events);
+}
+
+}  // namespace patallreduce

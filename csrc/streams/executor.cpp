@@ -1,0 +1,310 @@
+#include "streams/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+
+#include "clock.h"
+#include "errors.h"
+#include "streams/queueing.h"
+
+namespace patallreduce {
+
+namespace {
+
+// How often the watcher looks: it delays an error, never a result.
+constexpr auto watch_every = std::chrono::milliseconds(2);
+
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+StreamExecutor::StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl)
+    : device_(std::move(device)), nccl_(std::move(nccl)) {
+  messages_ = device_->create_stream();
+  sums_ = device_->create_stream();
+  watcher_ = std::thread([this] { watch(); });
+}
+
+StreamExecutor::~StreamExecutor() { close(0); }
+
+void StreamExecutor::connect(double timeout_s) {
+  if (ranks() == 1) return;
+  std::lock_guard lock(mutex_);
+  PATR_CHECK(in_flight_.empty(), std::invalid_argument, "rank ", rank(),
+             ": connect comes before the first collective");
+  const double deadline_s = now_s() + timeout_s;
+  const std::size_t each = 256;  // bytes apart: the peers' messages of one byte do not share a line
+  provide(scratch_, 2 * each * ranks());
+  void* const event = take_event();
+  free_events_.push_back(event);  // nobody else takes it before the lock is given up
+  std::vector<NcclMessage> sends, receives;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    sends.push_back({peer, scratch_.memory + each * peer, 1});
+    receives.push_back({peer, scratch_.memory + each * (ranks() + peer), 1});
+  }
+  try {
+    nccl_->group(sends, receives, messages_, deadline_s);
+    device_->record(event, messages_);
+    while (!device_->done(event)) {
+      nccl_->check();
+      PATR_CHECK(now_s() < deadline_s, TransportTimeout, "rank ", rank(),
+                 ": not all ranks connected within ", timeout_s, " s");
+      sleep_s(100e-6);
+    }
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
+}
+
+std::shared_ptr<StreamTicket> StreamExecutor::submit(std::shared_ptr<const StreamProgram> program,
+                                                     StreamCall call) {
+  std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  PATR_CHECK(!closed_, TransportError, "rank ", rank(), ": the communicator is closed");
+  PATR_CHECK(program->rank == rank() && program->ranks == ranks(), std::invalid_argument,
+             "expected a program of rank ", rank(), " of ", ranks(), ", got one of rank ",
+             program->rank, " of ", program->ranks);
+  const bool scales = call.op == Op::avg && is_floating(call.dtype);
+  PATR_CHECK(program->scales == scales, std::invalid_argument, "rank ", rank(), ": ", name(call.op),
+             " of ", name(call.dtype), " needs a program with scales = ", scales);
+  PATR_CHECK(!device_->captures(call.producer), std::invalid_argument, "rank ", rank(),
+             ": a CUDA graph is being made of the stream: collectives are not part of graphs, "
+             "because a graph would be run again without the other ranks' agreement");
+  auto ticket = std::make_shared<StreamTicket>();
+  ticket->call = call;
+  ticket->program = std::move(program);
+  ticket->number = next_number_++;
+  ticket->deadline_s = now_s() + call.timeout_s;
+  in_flight_.push_back(ticket);
+  try {
+    Queueing(*this, *ticket).run();
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
+  changed_.notify_all();
+  return ticket;
+}
+
+void StreamExecutor::join(StreamTicket& ticket, void* stream) {
+  std::lock_guard lock(mutex_);
+  if (failure_ && !ticket.has_result) std::rethrow_exception(failure_);
+  if (!ticket.drained) device_->wait(stream, ticket.result);
+}
+
+bool StreamExecutor::finds_result(StreamTicket& ticket) {
+  if (!ticket.has_result && !failure_ && ticket.result) {
+    ticket.has_result = device_->done(ticket.result);
+  }
+  return ticket.has_result;
+}
+
+bool StreamExecutor::wait(StreamTicket& ticket, double slice_s) {
+  const double until_s = now_s() + slice_s;
+  for (double pause_s = 20e-6;; pause_s = std::min(2 * pause_s, 1e-3)) {
+    {
+      std::lock_guard lock(mutex_);
+      if (finds_result(ticket)) return true;
+      if (failure_) std::rethrow_exception(failure_);
+    }
+    const double left_s = until_s - now_s();
+    if (left_s <= 0) return false;
+    sleep_s(std::min(pause_s, left_s));
+  }
+}
+
+void StreamExecutor::throw_if_failed() {
+  std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void StreamExecutor::watch() {
+  std::unique_lock lock(mutex_);
+  while (!closed_) {
+    if (in_flight_.empty() || failure_) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, watch_every);
+    }
+    if (closed_ || failure_) continue;
+    try {
+      look(now_s());
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+}
+
+void StreamExecutor::look(double now) {
+  // Collectives end in the order in which they were queued.
+  while (!in_flight_.empty()) {
+    StreamTicket& first = *in_flight_.front();
+    if (!device_->done(first.summed)) break;
+    if (!first.passed.empty() && !device_->done(first.passed.back().second)) break;
+    retire(first);
+    in_flight_.pop_front();
+  }
+  nccl_->check();
+  for (const auto& ticket : in_flight_) {
+    if (now < ticket->deadline_s) continue;
+    int rank = -1;
+    const std::string where = stuck_at(*in_flight_.front(), rank);
+    throw TransportTimeout(concat("collective ", ticket->number, " did not end within ",
+                                  ticket->call.timeout_s, " s: ", where),
+                           rank);
+  }
+}
+
+// The group that is not over, and with whom. Of several peers any may be the one, or may wait for
+// another rank in turn.
+std::string StreamExecutor::stuck_at(const StreamTicket& ticket, int& rank) const {
+  if (!device_->done(ticket.arrival) && ticket.passed.empty()) {
+    return concat("rank ", this->rank(), "'s own contribution has not come");
+  }
+  std::int32_t begin = 1;
+  for (const auto& [stage, event] : ticket.passed) {
+    if (device_->done(event)) {
+      begin = stage + 1;
+      continue;
+    }
+    if (ticket.program->stages[begin].after >= 0 && !device_->done(ticket.arrival)) {
+      rank = this->rank();
+      return concat("rank ", rank, "'s own contribution has not come");
+    }
+    std::set<int> peers;
+    for (std::int32_t s = begin; s <= stage; ++s) {
+      for (const Transfer& send : ticket.program->stages[s].sends) peers.insert(send.peer);
+      for (const Transfer& receive : ticket.program->stages[s].receives) peers.insert(receive.peer);
+    }
+    std::string listed;
+    for (const int peer : peers) listed += concat(listed.empty() ? "" : ", ", peer);
+    if (peers.size() == 1) rank = *peers.begin();
+    return concat("rank ", this->rank(), " waits in collective ", ticket.number, ", stage ", begin,
+                  " of ", ticket.program->stages.size() - 1, ", for rank ", listed);
+  }
+  return concat("rank ", this->rank(), " still sums");
+}
+
+void StreamExecutor::retire(StreamTicket& ticket) {
+  ticket.has_result = ticket.drained = true;
+  const auto forget = [&](void*& event) {
+    if (std::find(ticket.events.begin(), ticket.events.end(), event) != ticket.events.end()) {
+      event = nullptr;
+    }
+  };
+  forget(last_passed_);
+  forget(last_summed_);
+  free_events_.insert(free_events_.end(), ticket.events.begin(), ticket.events.end());
+  ticket.events.clear();
+  ticket.arrival = ticket.result = ticket.summed = nullptr;
+  ticket.passed.clear();
+}
+
+// Results that were there before are right; what comes now may be anything.
+void StreamExecutor::fail(std::exception_ptr failure) noexcept {
+  if (failure_) return;
+  try {
+    for (const auto& ticket : in_flight_) finds_result(*ticket);
+  } catch (...) {  // the device itself is what failed
+  }
+  failure_ = std::move(failure);
+  nccl_->abort();
+  changed_.notify_all();
+}
+
+void StreamExecutor::abort(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  fail(
+      std::make_exception_ptr(TransportError(concat("rank ", rank(), ": aborted: ", why), rank())));
+}
+
+void* StreamExecutor::take_event() {
+  if (free_events_.empty()) {
+    free_events_.push_back(device_->create_event());
+    ++event_count_;
+  }
+  void* const event = free_events_.back();
+  free_events_.pop_back();
+  return event;
+}
+
+// What is outgrown may still be in use, and giving it back would wait for the device. Powers of two
+// keep it smaller than what took its place.
+void StreamExecutor::provide(Block& block, std::size_t bytes) {
+  if (bytes <= block.bytes) return;
+  std::size_t rounded = 1 << 16;
+  while (rounded < bytes) rounded *= 2;
+  if (block.memory) outgrown_.push_back(block);
+  block = {};
+  block = {static_cast<std::byte*>(device_->allocate(rounded)), rounded};
+}
+
+std::size_t StreamExecutor::memory_bytes() {
+  std::lock_guard lock(mutex_);
+  std::size_t all = scratch_.bytes + shadow_.bytes;
+  for (const Block& block : outgrown_) all += block.bytes;
+  return all;
+}
+
+std::size_t StreamExecutor::events() {
+  std::lock_guard lock(mutex_);
+  return event_count_;
+}
+
+void StreamExecutor::close(double timeout_s) {
+  const double deadline_s = now_s() + timeout_s;
+  std::unique_lock lock(mutex_);
+  if (closed_) return;
+  while (!in_flight_.empty() && !failure_ && now_s() < deadline_s) {
+    lock.unlock();
+    sleep_s(1e-3);
+    lock.lock();
+  }
+  if (closed_) return;
+  if (!in_flight_.empty() && !failure_) {
+    fail(std::make_exception_ptr(TransportError(
+        concat("rank ", rank(), " closed while collectives were in flight"), rank())));
+  }
+  closed_ = true;
+  changed_.notify_all();
+  lock.unlock();
+  watcher_.join();
+  lock.lock();
+  if (!failure_) {
+    try {
+      nccl_->close(std::max(deadline_s, now_s() + 1));
+    } catch (const TransportError&) {
+      nccl_->abort();  // the others left: nothing is in flight that could be lost
+    }
+  }
+  release_all();
+}
+
+void StreamExecutor::release_all() noexcept {
+  for (const auto& ticket : in_flight_) {
+    for (void* event : ticket->events) device_->destroy_event(event);
+    ticket->events.clear();
+    ticket->drained = true;
+  }
+  in_flight_.clear();
+  for (void* event : free_events_) device_->destroy_event(event);
+  free_events_.clear();
+  event_count_ = 0;
+  device_->destroy_stream(messages_);
+  device_->destroy_stream(sums_);
+  outgrown_.push_back(scratch_);
+  outgrown_.push_back(shadow_);
+  for (const Block& block : outgrown_) {
+    if (block.memory) device_->release(block.memory);
+  }
+  outgrown_.clear();
+  scratch_ = shadow_ = {};
+}
+
+}  // namespace patallreduce

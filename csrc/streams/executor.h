@@ -1,0 +1,126 @@
+// Runs stream programs on one GPU: collectives are queued, in the same order on all ranks, and the
+// host goes on.
+//
+// Two streams of our own, `messages` and `sums` (see program.h), serve all collectives in turn; so
+// scratch and shadow exist once, however many are in flight. Events join them to the caller's
+// streams: a collective starts after what was queued on the producing stream before submit(), and
+// join() makes a consuming stream wait for the result.
+//
+// A thread watches: what has ended gives its events back, and an error of NCCL or a deadline ends
+// everything with one error, after NCCL has been told to give up. What was queued behind then runs
+// with wrong data: whoever uses a result asks wait() or throw_if_failed() first.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "reduction/reduction.h"
+#include "streams/device.h"
+#include "streams/nccl.h"
+#include "streams/program.h"
+
+namespace patallreduce {
+
+struct StreamCall {
+  void* home = nullptr;  // this rank's contribution, and where the result goes; of the device
+  std::uint64_t count = 0;
+  Dtype dtype = Dtype::float32;
+  Op op = Op::sum;
+  void* producer = nullptr;  // the stream that makes the contribution
+  double timeout_s = 0;      // from submit() until nothing of it is left
+};
+
+// One collective in flight; belongs to its executor.
+struct StreamTicket {
+  StreamCall call;
+  std::shared_ptr<const StreamProgram> program;
+  std::uint64_t number = 0;
+  double deadline_s = 0;
+  bool has_result = false;  // seen on the host, before any failure
+  bool drained = false;     // its events are gone
+  void* arrival = nullptr;  // events
+  void* result = nullptr;
+  void* summed = nullptr;                              // behind all its sums
+  std::vector<std::pair<std::int32_t, void*>> passed;  // stage -> event behind its group
+  std::vector<void*> events;                           // all of them
+};
+
+class StreamExecutor {
+ public:
+  StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl);
+  ~StreamExecutor();
+  StreamExecutor(const StreamExecutor&) = delete;
+
+  // Connects this rank with all ranks, which must call it too: else the first collectives do, one
+  // after the other and with the host waiting. Throws TransportTimeout.
+  void connect(double timeout_s);
+
+  // Queues a collective. Waits for nothing but connections that are not there yet. `home` must stay
+  // valid until the result is there, and be this rank's alone from here on.
+  // Throws what the executor failed with; std::invalid_argument for a program of another rank or a
+  // stream of which a graph is being made.
+  std::shared_ptr<StreamTicket> submit(std::shared_ptr<const StreamProgram> program,
+                                       StreamCall call);
+  // What is queued on `stream` from now on runs after the result is there.
+  void join(StreamTicket& ticket, void* stream);
+  // Whether the result is there, within `slice_s`. Throws what the executor failed with.
+  bool wait(StreamTicket& ticket, double slice_s);
+  void throw_if_failed();
+
+  // Ends everything with `why`.
+  void abort(const std::string& why);
+  // Drains for at most `timeout_s`, then releases everything. Idempotent.
+  void close(double timeout_s);
+
+  std::size_t memory_bytes();  // scratch and shadow
+  std::size_t events();        // that exist
+  int rank() const { return nccl_->rank(); }
+  int ranks() const { return nccl_->ranks(); }
+  const Nccl& nccl() const { return *nccl_; }
+
+ private:
+  struct Block {
+    std::byte* memory = nullptr;
+    std::size_t bytes = 0;
+  };
+  class Queueing;  // one collective, as it is queued
+
+  void watch();
+  void look(double now);
+  void fail(std::exception_ptr failure) noexcept;
+  void retire(StreamTicket& ticket);
+  std::string stuck_at(const StreamTicket& ticket, int& rank) const;
+  bool finds_result(StreamTicket& ticket);
+  void* take_event();
+  void provide(Block& block, std::size_t bytes);
+  void release_all() noexcept;
+
+  const std::unique_ptr<StreamDevice> device_;
+  const std::unique_ptr<Nccl> nccl_;
+
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  void* messages_ = nullptr;  // streams
+  void* sums_ = nullptr;
+  std::deque<std::shared_ptr<StreamTicket>> in_flight_;
+  std::uint64_t next_number_ = 0;
+  // Of the collective queued last, while it is in flight: behind its groups, behind its sums.
+  void* last_passed_ = nullptr;
+  void* last_summed_ = nullptr;
+  Block scratch_, shadow_;
+  std::vector<Block> outgrown_;  // still used by what is in flight
+  std::vector<void*> free_events_;
+  std::size_t event_count_ = 0;
+  std::exception_ptr failure_;
+  bool closed_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace patallreduce

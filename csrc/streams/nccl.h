@@ -1,0 +1,58 @@
+// Point to point over NCCL: groups of sends and receives on a stream.
+//
+// A communicator of our own, which does not block: whatever waits for other ranks on the host can
+// be given up at a deadline. The k-th message to a peer goes into the peer's k-th receive from
+// here.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "streams/device.h"
+#include "streams/nccl_library.h"
+
+namespace patallreduce {
+
+struct NcclMessage {
+  int peer;
+  void* memory;  // of the device
+  std::size_t bytes;
+};
+
+// Not thread-safe. Throws TransportError and TransportTimeout, naming this rank in words; which
+// rank is to blame NCCL does not say.
+class Nccl {
+ public:
+  // Waits for all ranks until now_s() is `deadline_s`. `id`: the same on all, of one unique_id().
+  Nccl(const NcclLibrary& library, const StreamDevice& device, const PatrNcclUniqueId& id, int rank,
+       int ranks, double deadline_s);
+  ~Nccl();
+  Nccl(const Nccl&) = delete;
+
+  // Queues a group. The first messages between two ranks connect them, for which the host waits
+  // until `deadline_s`.
+  void group(const std::vector<NcclMessage>& sends, const std::vector<NcclMessage>& receives,
+             void* stream, double deadline_s);
+  // Throws if NCCL has found an error meanwhile.
+  void check();
+  // Ends what is queued, with no promise about its data. Then only destruction is left.
+  void abort() noexcept;
+  // Waits for all ranks to close.
+  void close(double deadline_s);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const NcclLibrary& library() const { return library_; }
+
+ private:
+  // What a call returned, or, while it is in progress, what becomes of it.
+  void settle(int result, const char* doing, double deadline_s);
+  [[noreturn]] void fail(int result, const char* doing) const;
+
+  const NcclLibrary& library_;
+  const StreamDevice& device_;
+  const int rank_, ranks_;
+  PatrNcclComm* comm_ = nullptr;
+};
+
+}  // namespace patallreduce
