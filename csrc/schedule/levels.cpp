@@ -102,7 +102,6 @@ class Leveling {
     const Steps& steps = schedule_.steps[rank];
     std::vector<std::int32_t> writer(schedule_.problem.segments, none);
     std::vector<std::vector<std::int32_t>> readers(schedule_.problem.segments);
-    std::vector<std::int32_t> sent(schedule_.problem.ranks, none);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const std::int32_t message = of_step_[rank][i];
       const bool sends = steps[i].verb == Verb::send;
@@ -116,10 +115,6 @@ class Leveling {
         readers[s].clear();
         writer[s] = message;
       }
-      if (!sends) continue;  // the sender alone sees all messages of a pair
-      std::int32_t& previous = sent[steps[i].peer];
-      if (previous != none) edges_.push_back({previous, message, false});
-      previous = message;
     }
   }
 

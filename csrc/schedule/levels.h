@@ -13,8 +13,8 @@
 // What levels keep of the ordering rule, a group's receives being applied after the group:
 //   a send         comes later than the receive that wrote one of its segments     (level + 1)
 //   a receive      comes no earlier than what reads or writes its segments before it
-//   two messages   from one rank to another keep their order
-// Messages that must not come before each other (exchanges) share a level.
+// Messages that must not come before each other (exchanges) share a level. Of two messages from one
+// rank to another the later one may have the lower level: both ends post it first.
 #pragma once
 
 #include <cstdint>
