@@ -34,7 +34,7 @@ const NcclLibrary& NcclLibrary::open(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (handle == nullptr) handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   PATR_CHECK(handle != nullptr, TransportError, "NCCL: cannot open ", path, ": ", dlerror(),
-             ". A torch for CUDA brings it; PATALLREDUCE_NCCL=/path/libnccl.so.2 takes another");
+             ". A torch for CUDA brings it");
   auto found = std::make_unique<NcclLibrary>();
 #define FIND(function) find(handle, path, #function, found->function)
   FIND(ncclGetVersion);
