@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from patallreduce import _core, cuda, schedules
 from patallreduce.tensors import dtype_of
@@ -94,7 +94,7 @@ class StreamCommunicator:
 
     def __init__(
         self,
-        store: dist.Store,
+        store: Store,
         rank: int,
         ranks: int,
         device: torch.device,
