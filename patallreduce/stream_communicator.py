@@ -115,10 +115,10 @@ class StreamCommunicator:
         key = f"{name}/nccl"
         if rank == 0:
             unique_id = _core.nccl_unique_id(nccl)
-            store.set(key, unique_id)
+            store.set(key, unique_id.hex())
         else:
             store.wait([key], datetime.timedelta(seconds=timeout_s))
-            unique_id = store.get(key)
+            unique_id = bytes.fromhex(store.get(key).decode())
         self._executor = _core.StreamExecutor(
             kernels, nccl, device.index or 0, rank, ranks, unique_id, timeout_s
         )
