@@ -70,6 +70,8 @@ std::shared_ptr<StreamTicket> StreamExecutor::submit(std::shared_ptr<const Strea
   PATR_CHECK(program->rank == rank() && program->ranks == ranks(), std::invalid_argument,
              "expected a program of rank ", rank(), " of ", ranks(), ", got one of rank ",
              program->rank, " of ", program->ranks);
+  PATR_CHECK(call.home != nullptr || call.count == 0, std::invalid_argument, "rank ", rank(),
+             ": expected memory for ", call.count, " elements, got none");
   const bool scales = call.op == Op::avg && is_floating(call.dtype);
   PATR_CHECK(program->scales == scales, std::invalid_argument, "rank ", rank(), ": ", name(call.op),
              " of ", name(call.dtype), " needs a program with scales = ", scales);

@@ -14,7 +14,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>

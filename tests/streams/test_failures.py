@@ -201,6 +201,8 @@ def test_programs_and_calls_that_do_not_fit_are_refused(ranks):
         submit(program[1])
     with pytest.raises(ValueError, match="rank 0: avg of float32 needs a program with scales = 1"):
         submit(program[0], op="avg")
+    with pytest.raises(ValueError, match="rank 0: expected memory for 7 elements, got none"):
+        executor.submit(program[0], 0, 7, "float32", "sum", producer, 1.0)
     ranks.libraries.capture(producer)
     with pytest.raises(ValueError, match="rank 0: a CUDA graph is being made"):
         submit(program[0])
