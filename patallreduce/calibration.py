@@ -15,7 +15,9 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
     ring all-reduces of 1 KiB to 8 MiB, at most about 10 ms each at the largest size.
 
     * latency_s: a ring of 1 KiB, per hop, with everything that a hop costs in software.
-    * transfers_s, bytes_per_s: rings of growing sizes, all ports busy, without the latency.
+    * transfers_s: rings of growing sizes, all ports busy, without the latency.
+    * bytes_per_s: what the longest ring adds to the one before it, so that what a rested port lets
+      through at once (a token bucket) does not count.
     * port_share: a ring of many tiny messages: what part of the latency they do not overlap.
     * reduce_bytes_per_s: sums of `dtype` in the cache, on the slowest rank.
 

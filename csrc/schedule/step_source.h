@@ -17,8 +17,8 @@ class StepSource {
 
   const Problem& problem() const { return problem_; }
 
-  // How many blocks each rank's steps come in. Several only where no step can happen two blocks
-  // ahead of another of its rank that has not happened, as rounds whose messages keep their order.
+  // How many blocks each rank's steps come in. Several only where a send's segments were received
+  // in its own block or the one before, but for those of the first block: as in rounds.
   virtual int blocks() const { return 1; }
 
   // Appends block `block` of the rank's steps; the blocks in order are its steps in program order.

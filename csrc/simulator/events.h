@@ -1,4 +1,5 @@
-// What is going to happen, first by time, then in the order in which it was found.
+// What is going to happen, first by time, then by what it is, then in the order in which it was
+// found: so one rank's order does not depend on when those of others are found.
 #pragma once
 
 #include <algorithm>
@@ -22,17 +23,19 @@ enum class What : std::uint32_t {
   called
 };
 
+constexpr int what_shift = 60;
+
 struct Event {
   Event() = default;
   Event(double at_s, std::uint64_t order, std::int32_t where, std::int32_t which)
       : at_s(at_s), order(order), where(where), which(which) {}
 
   double at_s = HUGE_VAL;
-  std::uint64_t order = 0;  // its number, then what
+  std::uint64_t order = 0;  // what, then its number
   std::int32_t where = 0;   // rank or channel
   std::int32_t which = 0;   // step or message
 
-  What what() const { return static_cast<What>(order & 7); }
+  What what() const { return static_cast<What>(order >> what_shift); }
 };
 
 inline bool later(const Event& a, const Event& b) {

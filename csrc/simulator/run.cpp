@@ -1,5 +1,6 @@
-// One run of the clock: a queue of events, first by time, then in the order they were found, so
-// equal input gives equal output.
+// One run of the clock: a queue of events, first by time, then by what they are, then in the order
+// they were found, so equal input gives equal output; and the same as simulator/streamed.h gives,
+// which may find those of one rank before those of another.
 //
 // A rank's ready sends leave in the order in which they became ready, ties in program order. The
 // first of them takes its receiver's port when that is next free, in the order of asking.
@@ -24,7 +25,8 @@ struct Event {
 
 struct Later {
   bool operator()(const Event& a, const Event& b) const {
-    return a.at_s != b.at_s ? a.at_s > b.at_s : a.number > b.number;
+    if (a.at_s != b.at_s) return a.at_s > b.at_s;
+    return a.what != b.what ? a.what > b.what : a.number > b.number;
   }
 };
 
@@ -234,11 +236,24 @@ void check_arrivals(const std::vector<double>& arrivals_s, int ranks) {
   }
 }
 
+RunClock::RunClock(const std::vector<double>& arrivals_s) : zero_s(0), arrivals_s(arrivals_s) {
+  if (arrivals_s.empty()) return;
+  zero_s = *std::min_element(arrivals_s.begin(), arrivals_s.end());
+  for (double& arrival_s : this->arrivals_s) arrival_s -= zero_s;
+}
+
 Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
                         const std::vector<double>& arrivals_s, bool with_uses) {
   check(link);
   check_arrivals(arrivals_s, ranks_);
-  return SimulatedRun(*this, message_bytes, link, arrivals_s, with_uses).run();
+  const RunClock clock(arrivals_s);
+  Outcome outcome = SimulatedRun(*this, message_bytes, link, clock.arrivals_s, with_uses).run();
+  for (double& finish_s : outcome.finish_s) finish_s += clock.zero_s;
+  for (PortUse& use : outcome.uses) {
+    use.begin_s += clock.zero_s;
+    use.end_s += clock.zero_s;
+  }
+  return outcome;
 }
 
 }  // namespace patallreduce

@@ -40,6 +40,15 @@ struct Outcome {
 // Throws ScheduleError unless there are none, or a finite one for every rank.
 void check_arrivals(const std::vector<double>& arrivals_s, int ranks);
 
+// Runs count time from the first arrival, so that no rounding depends on the clock's zero: first
+// come, first served turns a tie that is rounded apart into another order.
+struct RunClock {
+  explicit RunClock(const std::vector<double>& arrivals_s);
+
+  double zero_s;
+  std::vector<double> arrivals_s;  // from zero_s on; empty if all are 0
+};
+
 // A schedule prepared once, to be run under many arrivals. Not thread-safe.
 class Simulation {
  public:

@@ -204,10 +204,14 @@ Account simulate_streamed(const StepSource& source, std::uint64_t message_bytes,
   const int ranks = source.problem().ranks;
   check(network, ranks);
   check_arrivals(arrivals_s, ranks);
+  const RunClock clock(arrivals_s);
   const auto run = [&](bool by_rank) {
-    return StreamedRun(source, message_bytes, network, arrivals_s, accounting.critical_path,
-                       by_rank)
-        .run();
+    Account account = StreamedRun(source, message_bytes, network, clock.arrivals_s,
+                                  accounting.critical_path, by_rank)
+                          .run();
+    for (double& finish_s : account.outcome.finish_s) finish_s += clock.zero_s;
+    for (PathStep& step : account.critical_path) step.done_s += clock.zero_s;
+    return account;
   };
   const auto segments = static_cast<std::uint64_t>(source.problem().segments);
   const bool all_fly = std::all_of(network.models.begin(), network.models.end(),

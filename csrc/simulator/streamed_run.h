@@ -52,8 +52,11 @@ class StreamedRun {
     std::size_t next = 0;
     std::vector<std::int32_t> before_arrival;  // ready, but for the arrival
     int next_block = 0;
+    std::int32_t last_begin = 0;  // where the last generated block begins
+    std::int32_t unknown = 0;     // messages that are here and whose receives are not generated
+    bool in_last_block = false;   // a receive there has happened: its sends may be in the next
     std::int32_t waiting =
-        0;  // steps in the window that are not done and have not lined up to leave
+        0;  // steps in the window that have lined up for neither port nor processor
     Hint out, in;
     // Records of what last used the port, the processor, and made the result.
     std::int32_t send_record = -1, receive_record = -1, work_record = -1, finish_record = -1;
@@ -108,7 +111,7 @@ class StreamedRun {
   double arrival_s(std::int32_t rank) const { return arrivals_s_.empty() ? 0 : arrivals_s_[rank]; }
 
   void push(std::int32_t rank, double at_s, What what, std::int32_t where, std::int32_t which) {
-    const std::uint64_t order = found_++ << 3 | static_cast<std::uint64_t>(what);
+    const std::uint64_t order = static_cast<std::uint64_t>(what) << what_shift | found_++;
     if (by_rank_) {
       ranks_[rank].events.push(what, at_s, order, where, which);
     } else {

@@ -15,21 +15,25 @@ constexpr std::int32_t least_blocks = 3, enough_blocks = 6;
 
 }  // namespace
 
-// Generates what is near.
+// Generates what is near, and what can happen already though much before it waits: the receives of
+// messages that are here, and the sends of what has been received.
 void StreamedRun::refill(std::int32_t rank) {
   RankState& state = ranks_[rank];
   while (state.next_block < blocks_ &&
-         state.waiting < std::max(least_waiting, least_blocks * longest_block_)) {
+         (state.waiting < std::max(least_waiting, least_blocks * longest_block_) ||
+          (state.arrived && (state.unknown > 0 || state.in_last_block)))) {
     block_.clear();
     const std::int32_t first = state.window.end();
-    while (state.next_block < blocks_ &&
-           state.waiting < std::max(enough_waiting, enough_blocks * longest_block_)) {
+    do {
       const auto before = static_cast<std::int32_t>(block_.size());
       source_.append(rank, state.next_block++, block_);
       const std::int32_t added = static_cast<std::int32_t>(block_.size()) - before;
       longest_block_ = std::max(longest_block_, added);
       state.waiting += added;
-    }
+      state.last_begin = first + before;
+    } while (state.next_block < blocks_ &&
+             state.waiting < std::max(enough_waiting, enough_blocks * longest_block_));
+    state.in_last_block = false;
     for (std::size_t i = 0; i < block_.size(); ++i) check_step(rank, first, i);
     state.window.append(block_, conflicts_);
     starters_.clear();
@@ -80,7 +84,10 @@ void StreamedRun::connect(std::int32_t rank, std::int32_t n) {
     }
     Channel::Slot& slot = channel.slot(step.number);
     slot.receive = n;
-    if (slot.landed) meet(channel, step.number, step);
+    if (slot.landed) {
+      --state.unknown;
+      meet(channel, step.number, step);
+    }
   }
   if (step.waits > 0) return;
   if (step.record < 0) step.record = state.done_record;
@@ -154,7 +161,10 @@ void StreamedRun::deliver(std::int32_t c, std::int32_t number) {
   const std::int32_t to = channel.to;
   Channel::Slot& slot = channel.slot(number);
   slot.landed = true;
-  if (slot.receive < 0) return;
+  if (slot.receive < 0) {
+    ++ranks_[to].unknown;
+    return;
+  }
   const std::int32_t n = slot.receive;
   LiveStep& step = ranks_[to].window[n];
   meet(channel, number, step);
@@ -167,7 +177,11 @@ void StreamedRun::take(std::int32_t rank, std::int32_t n) {
   LiveStep& step = state.window[n];
   if (step.needs_arrival && !state.arrived) {
     state.before_arrival.push_back(n);
-  } else if (step.verb == Verb::recv) {
+    return;
+  }
+  --state.waiting;
+  state.in_last_block |= n >= state.last_begin;
+  if (step.verb == Verb::recv) {
     step.record = recorded(rank, n, step.record, now_s_);
     complete(rank, n);
   } else {
@@ -184,7 +198,6 @@ void StreamedRun::complete(std::int32_t rank, std::int32_t n) {
   RankState& state = ranks_[rank];
   const LiveStep& step = state.window[n];
   const std::int32_t record = state.done_record = step.record;
-  if (step.verb != Verb::send) --state.waiting;
   if (step.needs_arrival && now_s_ >= state.finish_s) {
     state.finish_s = now_s_;
     state.finish_record = record;

@@ -17,7 +17,7 @@ from tests.communicator.reference import (
 )
 from tests.processes import errors_on_threads, on_threads
 
-RANKS = [1, 2, 3, 4, 5, 8]
+RANKS = [1, 2, 3, 4, 8]
 LINK = pat.Link(20e-6, 2e9)
 ALGORITHMS = sorted(pat.algorithms("reduce"))
 COUNTS = [0, 1, 7, 1000]

@@ -7,6 +7,7 @@ import patallreduce as pat
 from tests.hooks.models import assert_equal_on_all_ranks, train
 
 ITERATIONS = 100
+USUAL = {"ring", "slt", "slt_dynamic", "prr", "reproducible"}
 # Gloo and we add P float32 numbers in different orders: gradients differ by some 1e-7 of their
 # size, and a hundred steps of SGD with momentum on smooth models multiply that by less than 100.
 LOSS_TOLERANCE = 1e-5
@@ -30,8 +31,17 @@ def losses_with_and_without(model, algorithm, ddp_arguments):
     return plain_losses, losses
 
 
-@pytest.mark.parametrize("algorithm", sorted(pat.algorithms()))
-@pytest.mark.parametrize("model", ["mlp", "conv", "embedding"])
+# All three models with every algorithm: `make test-all`.
+CASES = [
+    pytest.param(
+        model, algorithm, marks=[] if model == "mlp" or algorithm in USUAL else pytest.mark.slow
+    )
+    for model in ("mlp", "conv", "embedding")
+    for algorithm in sorted(pat.algorithms())
+]
+
+
+@pytest.mark.parametrize(("model", "algorithm"), CASES)
 def test_a_hundred_iterations(processes, model, algorithm):
     ddp_arguments = {
         "mlp": {"bucket_cap_mb": 0.1},

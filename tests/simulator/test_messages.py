@@ -57,7 +57,7 @@ def test_ports_carry_one_message_at_a_time(name, arrivals_s, cuts):
 @settings(deadline=None)
 @given(st.sampled_from(["ring", "rabenseifner"]), arrivals, st.integers(1, 3))
 def test_the_last_message_brings_the_result(name, arrivals_s, cuts):
-    """To the bit: the picture is of the run whose finish times are reported."""
+    """But for rounding: the picture is of the run whose finish times are reported."""
     ranks = len(arrivals_s)
     _, messages, result = simulated(name, ranks, cuts * ranks, arrivals_s)
     for rank, finish_s in enumerate(result.finish_s):
@@ -67,9 +67,9 @@ def test_the_last_message_brings_the_result(name, arrivals_s, cuts):
             if m.receiver == rank and not m.sums
         ]
         if results_s and max(results_s) > arrivals_s[rank]:
-            assert finish_s >= max(results_s)
+            assert finish_s >= max(results_s) - 1e-12
             if name == "ring":
-                assert finish_s == max(results_s)
+                assert finish_s == pytest.approx(max(results_s), abs=1e-12)
 
 
 @pytest.mark.parametrize("segments", [1, 4, 32])

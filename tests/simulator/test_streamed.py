@@ -78,6 +78,28 @@ def test_any_arrivals(name, arrivals_s, link, segments, in_order, data):
     assert found[2] == stored.after_last_arrival_s
 
 
+@pytest.mark.parametrize("late", range(5))
+@pytest.mark.parametrize("name", ["ring", "clairvoyant"])
+def test_what_waits_for_a_slow_processor_hides_nothing_behind_it(name, late):
+    """A result can come round while sums of what waited for the arrival are still to be done."""
+    arrivals_s = [0.03125 * (rank == late) for rank in range(5)]
+    for segments in (33, 52, 60):
+        schedule = pat.schedule(name, 5, segments, arrivals_s, segment_time_s=0.001)
+        stored = pat.simulate(schedule, LINKS["slow sums"], segments * 1000, arrivals_s)
+        for in_order in (False, True):
+            found = streamed(
+                name,
+                5,
+                segments,
+                LINKS["slow sums"],
+                segments * 1000,
+                arrivals_s,
+                in_order=in_order,
+                predicted_s=arrivals_s,
+            )
+            assert tuple(found[0]) == stored.finish_s
+
+
 @pytest.mark.parametrize("ranks", [100, 257])
 @pytest.mark.parametrize("name", ["ring", "recursive_doubling", "slt"])
 def test_many_ranks_of_which_some_are_late(name, ranks):
