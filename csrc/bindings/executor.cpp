@@ -122,6 +122,14 @@ void bind_executor(py::module_& m) {
             return planned;
           },
           "stream"_a, "iteration"_a, "The same, with the schedule that the plan says.")
+      .def(
+          "carried_by",
+          [](const Call& call, const std::string& carrier) {
+            Call carried = call;
+            carried.carrier = find_carrier(carrier);
+            return carried;
+          },
+          "carrier"_a, "The same, for memory that 'host', 'device' or 'streams' carries.")
       .def("__str__", [](const Call& call) { return describe(call); });
 
   py::class_<Ticket, std::shared_ptr<Ticket>>(m, "Ticket")

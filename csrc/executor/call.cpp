@@ -1,5 +1,6 @@
 #include "executor/call.h"
 
+#include <stdexcept>
 #include <string_view>
 
 #include "errors.h"
@@ -7,9 +8,21 @@
 
 namespace patallreduce {
 
+const char* name(Carrier carrier) {
+  constexpr const char* names[] = {"host", "device", "streams"};
+  return names[static_cast<int>(carrier)];
+}
+
+Carrier find_carrier(const std::string& text) {
+  for (const Carrier carrier : {Carrier::host, Carrier::device, Carrier::streams})
+    if (text == name(carrier)) return carrier;
+  throw std::invalid_argument(
+      concat("carrier: expected host, device or streams, got '", text, "'"));
+}
+
 bool same_demand(const Call& a, const Call& b) {
-  return a.count == b.count && a.dtype == b.dtype && a.op == b.op && a.label == b.label &&
-         a.stream == b.stream && a.iteration == b.iteration;
+  return a.count == b.count && a.carrier == b.carrier && a.dtype == b.dtype && a.op == b.op &&
+         a.label == b.label && a.stream == b.stream && a.iteration == b.iteration;
 }
 
 bool operator==(const Call& a, const Call& b) { return same_demand(a, b) && a.key == b.key; }
@@ -17,6 +30,7 @@ bool operator==(const Call& a, const Call& b) { return same_demand(a, b) && a.ke
 std::string describe(const Call& call) {
   std::string text = concat(call.count, " elements of ", name(call.dtype), ", ", name(call.op),
                             ", ", describe(call.key));
+  if (call.carrier != Carrier::host) text += concat(", carried by ", name(call.carrier));
   if (call.label >= 0) text += concat(", bucket ", call.label);
   if (call.label == tree_label) text += ", a tree sum's table";
   if (call.planned()) text += concat(", iteration ", call.iteration, " of stream ", call.stream);
@@ -26,6 +40,7 @@ std::string describe(const Call& call) {
 std::uint64_t hash(const Call& call) {
   Hash hash;
   hash.mix(call.count);
+  hash.mix(call.carrier);
   hash.mix(call.dtype);
   hash.mix(call.op);
   hash.mix(call.label);

@@ -13,8 +13,20 @@ namespace patallreduce {
 constexpr std::int64_t no_label = -1;
 constexpr std::int64_t tree_label = -2;  // a round of tree_sum/: not to be mistaken for others
 
+// Whose memory the elements are in, and who moves them.
+enum class Carrier : std::uint8_t {
+  host,     // the processor's, by the transport
+  device,   // a GPU's, by the transport, which knows such memory
+  streams,  // a GPU's, by streams/: the engine compares the calls and has the work queued
+};
+
+const char* name(Carrier carrier);
+// The inverse of `name`. Throws std::invalid_argument listing the known names.
+Carrier find_carrier(const std::string& name);
+
 struct Call {
   std::uint64_t count = 0;  // elements
+  Carrier carrier = Carrier::host;
   Dtype dtype = Dtype::float32;
   Op op = Op::sum;
   std::int64_t label = no_label;  // the caller's name for it: DDP's bucket index

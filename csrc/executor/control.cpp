@@ -8,6 +8,7 @@ namespace {
 
 void put_call(Writer& out, const Call& call) {
   out.put(call.count);
+  out.put(call.carrier);
   out.put(call.dtype);
   out.put(call.op);
   out.put(call.label);
@@ -19,12 +20,14 @@ void put_call(Writer& out, const Call& call) {
 Call get_call(Reader& in, int ranks) {
   Call call;
   call.count = in.get<std::uint64_t>();
+  call.carrier = in.get<Carrier>();
   call.dtype = in.get<Dtype>();
   call.op = in.get<Op>();
   call.label = in.get<std::int64_t>();
   call.stream = in.get<std::int64_t>();
   call.iteration = in.get<std::int64_t>();
   call.key = get_key(in, ranks);
+  in.require(call.carrier <= Carrier::streams);
   in.require(call.dtype <= Dtype::uint8 && call.op <= Op::prod);
   in.require(call.count <= (std::uint64_t{1} << 48));
   in.require(static_cast<std::uint64_t>(call.key.segments) <= call.count + 1);
