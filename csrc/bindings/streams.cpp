@@ -111,7 +111,14 @@ void bind_calls(py::module_& m) {
           "When the contribution was seen to be there; 0: not yet.")
       .def_property_readonly(
           "finish_s", [](const StreamWork& work) { return work.stream_ticket->finish_s.load(); },
-          "When the result was seen to be there; 0: not yet.");
+          "When the result was seen to be there; 0: not yet.")
+      .def(
+          "check",
+          [](const StreamWork& work) {
+            const Ticket& ticket = *work.engine_ticket;
+            if (ticket.done && ticket.failure) raise(*ticket.failure);
+          },
+          "Raises what it failed with, if it did.");
   py::class_<StreamCalls, std::shared_ptr<StreamCalls>>(
       m, "StreamCalls",
       "All-reduces of a GPU's memory over NCCL, called like all others of an engine.")

@@ -1,7 +1,7 @@
 #include "streams/calls.h"
 
+#include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "clock.h"
@@ -91,8 +91,18 @@ std::shared_ptr<StreamWork> StreamCalls::next_done(double timeout_s) {
       }
     }
     std::unique_lock lock(settled_mutex_);
-    if (!settled_changed_.wait_until(lock, until, [&] { return settled_ != seen; })) return nullptr;
+    settled_changed_.wait_until(lock, until, [&] { return settled_ != seen || closed_; });
+    if (settled_ == seen) return nullptr;
   }
+}
+
+void StreamCalls::close(double timeout_s) {
+  executor_.close(timeout_s);
+  {
+    std::lock_guard lock(settled_mutex_);
+    closed_ = true;
+  }
+  settled_changed_.notify_all();
 }
 
 void StreamCalls::settled() {
@@ -109,7 +119,24 @@ void StreamCalls::rethrow() const {
   throw;
 }
 
+// Throws what it failed with.
+bool StreamCalls::settled(const StreamWork& work, double until_s) {
+  const Ticket& ticket = *work.engine_ticket;
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(until_s - now_s()));
+  {
+    std::unique_lock lock(settled_mutex_);
+    const auto done = [&] { return ticket.done.load(std::memory_order_acquire); };
+    if (!settled_changed_.wait_until(lock, until, done)) return false;
+  }
+  if (ticket.failure) raise(*ticket.failure);
+  return true;
+}
+
 void StreamCalls::join(StreamWork& work, void* stream) {
+  while (!settled(work, now_s() + 1)) {
+  }
   try {
     executor_.join(*work.stream_ticket, stream);
   } catch (const TransportError&) {
@@ -119,18 +146,12 @@ void StreamCalls::join(StreamWork& work, void* stream) {
 
 bool StreamCalls::wait(StreamWork& work, double slice_s) {
   const double until_s = now_s() + slice_s;
-  const Ticket& settles = *work.engine_ticket;
+  if (!settled(work, until_s)) return false;
   try {
-    if (!executor_.wait(*work.stream_ticket, slice_s)) return false;
+    return executor_.wait(*work.stream_ticket, std::max(until_s - now_s(), 0.0));
   } catch (const TransportError&) {
     rethrow();
   }
-  while (!settles.done && now_s() < until_s) {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  if (!settles.done) return false;
-  if (settles.failure) raise(*settles.failure);
-  return true;
 }
 
 void StreamCalls::prepare(const ScheduleKey& key) {

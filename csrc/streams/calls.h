@@ -41,16 +41,15 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
 
   // Throws ScheduleError, and what StreamExecutor::arrive throws.
   std::shared_ptr<StreamWork> submit(void* home, Call call, void* producer, double timeout_s);
-  // The next one, in the order of the calls, that is settled; null after `timeout_s`.
+  // The next one, in the order of the calls, that is settled; null after `timeout_s` or at the end.
   std::shared_ptr<StreamWork> next_done(double timeout_s);
   // What is queued on `stream` from now on runs after the result is there. Waits on the host until
-  // the work is queued. Throws what the communicator failed with.
+  // it is settled. Throws what the communicator failed with.
   void join(StreamWork& work, void* stream);
   // Whether the result is there and settled, within `slice_s`. Throws likewise.
   bool wait(StreamWork& work, double slice_s);
-  void close(double timeout_s) { executor_.close(timeout_s); }
+  void close(double timeout_s);
 
-  const StreamExecutor& executor() const { return executor_; }
   StreamExecutor& executor() { return executor_; }
 
   void prepare(const ScheduleKey& key) override;
@@ -59,6 +58,7 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
 
  private:
   std::shared_ptr<const StreamProgram> program(const ScheduleKey& key, bool scales);
+  bool settled(const StreamWork& work, double until_s);
   [[noreturn]] void rethrow() const;
 
   const std::shared_ptr<Engine> engine_;
@@ -70,6 +70,7 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
   std::mutex settled_mutex_;  // guards this
   std::condition_variable settled_changed_;
   std::uint64_t settled_ = 0;
+  bool closed_ = false;
 
   struct KeptProgram {
     ScheduleKey key;
