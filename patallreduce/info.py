@@ -20,7 +20,7 @@ _FEATURES = ("f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16", "avx51
 
 
 def report() -> str:
-    """Describe versions, build, GPUs, NCCL, UCX, network and processor, one `name: value` a line."""
+    """Describe versions, build, GPUs, NCCL, UCX, network, processor, one `name: value` a line."""
     lines = list(_lines())
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
