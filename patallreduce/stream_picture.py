@@ -136,7 +136,7 @@ def _draw_host(panel: Axes, row: int, queued_s: float) -> None:
     panel.text(
         queued_s,
         _y(row, _HOST) - 0.08,
-        "  goes on, waits for nothing",
+        "  goes on, waits for no GPU",
         fontsize=_SMALL,
         color="0.4",
         va="bottom",

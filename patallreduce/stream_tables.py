@@ -95,7 +95,7 @@ def stream_tables(programs: Sequence[StreamProgram]) -> str:
 def _parts(programs: Sequence[StreamProgram]) -> Iterator[str]:
     yield from map(stream_table, programs)
     yield (
-        "The host queues a rank's stages in this order and goes on; it waits for none of them.\n"
+        "The host queues a rank's stages in this order and goes on; it waits for no GPU.\n"
         "No entry under `waits for`: a group still follows the group before it, and sums the sums\n"
         "before them; all sums follow the arrival."
     )
