@@ -67,16 +67,34 @@ void Engine::start(double timeout_s) {
 }
 
 std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s) {
-  return submit(data, std::move(call), timeout_s, false, false);
+  return submit({data, std::move(call), timeout_s, {}, false, {}}, false);
 }
 
 std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double timeout_s) {
-  return submit(data, std::move(call), timeout_s, true, true);
+  return submit({data, std::move(call), timeout_s, {}, true, {}}, true);
 }
 
-std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, bool queued,
-                                       bool wake) {
-  program(call.key, rank_);  // a ScheduleError belongs to the caller
+std::shared_ptr<Ticket> Engine::submit(std::shared_ptr<StreamQueue> queue, void* data, Call call,
+                                       double timeout_s) {
+  return submit({data, std::move(call), timeout_s, {}, false, std::move(queue)}, true);
+}
+
+std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake) {
+  const Call& call = submission.call;
+  PATR_CHECK((call.carrier == Carrier::streams) == (submission.stream_queue != nullptr),
+             std::invalid_argument, "rank ", rank_, ": a call carried by ", name(call.carrier),
+             submission.stream_queue ? " was given" : " needs", " streams");
+  // A ScheduleError belongs to the caller.
+  if (submission.stream_queue) {
+    PATR_CHECK(!options_.steps_source.dynamic(call.key), ScheduleError, "expected on rank ", rank_,
+               " an algorithm whose order is known before ranks arrive, since streams are given "
+               "their work beforehand; got ",
+               call.key.algorithm);
+    submission.stream_queue->prepare(call.key);
+  } else {
+    program(call.key, rank_);
+  }
+  const bool queued = submission.queued;
   auto ticket = std::make_shared<Ticket>();
   ticket->arrival_s = now_s();
   bool refused = false;  // once it is in the inbox, its being done is for the driver to tell
@@ -88,11 +106,13 @@ std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, 
       ticket->failure = failure_;
       ticket->done = true;
     } else {
-      inbox_.push_back({data, std::move(call), timeout_s, ticket, queued});
+      submission.ticket = ticket;
+      inbox_.push_back(std::move(submission));
       if (wake) eventfd_write(wake_fd_, 1);
     }
   }
   if (refused) {
+    if (submission.stream_queue) submission.stream_queue->settled();
     if (queued) {
       std::lock_guard lock(done_mutex_);
       done_.push_back(ticket);
@@ -236,8 +256,12 @@ void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
   }
 }
 void Engine::abort(const std::string& why) {
+  abort(Failure{Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)});
+}
+
+void Engine::abort(Failure failure) {
   std::unique_lock driving(driving_);
-  if (!closed_) fail({Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)}, true);
+  if (!closed_) fail(std::move(failure), true);
 }
 
 void Engine::close(double timeout_s) {

@@ -35,6 +35,7 @@
 #include "executor/liveness.h"
 #include "executor/operation.h"
 #include "executor/scratch.h"
+#include "executor/stream_queue.h"
 #include "executor/ticket.h"
 #include "schedule/plan.h"
 #include "transport/transport.h"
@@ -46,6 +47,7 @@ struct EngineOptions {
   bool shares_cores = true;                  // more ranks than cores on this host: yield to them
   std::size_t scratch_bytes = 512ull << 20;  // admitted operations together, but for one
   StepsSource steps_source;
+  ScheduleKey barrier;  // what runs here of calls on streams
 };
 
 class Engine {
@@ -69,6 +71,10 @@ class Engine {
   // As submit, and next_done() will return the ticket.
   std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
 
+  // A collective whose data `queue` moves: done once every rank has called it alike.
+  std::shared_ptr<Ticket> submit(std::shared_ptr<StreamQueue> queue, void* data, Call call,
+                                 double timeout_s);
+
   // Gives planned calls of this iteration their schedules. From any thread; before this they wait.
   void plan(std::shared_ptr<const Plan> plan);
   // No further plan comes: all ranks go on with the calls' own schedules. Called on the leader.
@@ -80,6 +86,7 @@ class Engine {
 
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
+  void abort(Failure failure);
   // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
   void close(double timeout_s);
 
@@ -99,6 +106,7 @@ class Engine {
     std::shared_ptr<Ticket> ticket;  // null: not called here yet
     bool queued = false;
     double timeout_s = 0;
+    std::shared_ptr<StreamQueue> stream_queue;  // null: the data come this way
   };
   struct Submission {
     void* data;
@@ -106,15 +114,17 @@ class Engine {
     double timeout_s;
     std::shared_ptr<Ticket> ticket;
     bool queued;
+    std::shared_ptr<StreamQueue> stream_queue;
   };
 
   struct StreamPlans {
     std::map<std::int64_t, std::shared_ptr<const Plan>> kept;  // by iteration
     std::int64_t newest = -1;
     std::int64_t resolved = -1;  // iteration of the last planned call that arrived here
+    std::weak_ptr<StreamQueue> stream_queue;  // of that call
   };
 
-  std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake);
+  std::shared_ptr<Ticket> submit(Submission submission, bool wake);
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
   void rest(double at_most_s, std::unique_lock<std::mutex>& driving);
@@ -129,6 +139,7 @@ class Engine {
   std::uint64_t called_or_waiting() const { return called_ + (unplanned_ ? 1 : 0); }
   bool tell_plans_end();
   void arrive(Submission& submission);
+  bool dynamic(const Call& call) const;
   void prepare(std::uint64_t seq, Pending& pending);
   void admit();
   void handle(const Events& events);
