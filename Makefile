@@ -85,7 +85,7 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp tests/cuda/*.h tests/streams/*.cpp
 
 # The core without Python under the sanitizers; SEED=... repeats a run.
 SEED ?= 1
@@ -115,7 +115,7 @@ $(eval $(call sanitized,thread))
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp tests/cuda/*.h tests/streams/*.cpp
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so
