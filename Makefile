@@ -10,7 +10,7 @@ NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all lint bench sanitize wheel-check format clean
+.PHONY: demo test test-all lint bench gpu-check sanitize wheel-check format clean
 
 # torch first and alone: whatever needs it later takes this one.
 .venv/torch:
@@ -66,6 +66,11 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.clairvoyant_allreduce
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
+
+# On a machine with a GPU: builds, tests and times all that needs one, in less than ten minutes.
+# There torch may be in another Python than .venv's: make gpu-check BIN=/usr/bin OUT=folder.
+gpu-check:
+	$(BIN)/python3 -m benchmarks.gpu_check --out $(or $(OUT),out/gpu)
 
 # A wheel built in isolation, without torch, imported beside another torch than the one developed on.
 OTHER_TORCH ?= torch==2.12.1
