@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from .gpu_all_reduce_worker import DTYPES
 from .gpu_rivals import THEIRS
 from .lab import RankFailedError, RankTimeoutError
 from .lab.__main__ import end_on_sigterm
-from .lab.one_gpu import OneGpu
+from .lab.one_gpu import MPS_CONTROL, OneGpu
 
 WORKER = "benchmarks.gpu_all_reduce_worker"
 
@@ -73,6 +74,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="what makes a rank late: a kernel that spins on its stream, in turns with the other "
         "ranks' kernels, or the host, which leaves the GPU to them",
     )
+    command.add_argument(
+        "--mps",
+        action="store_true",
+        help="start an MPS server for the ranks: their kernels run side by side, not in turns",
+    )
     command.add_argument("--no-transfer", action="store_true", help="leave M*beta out")
     command.add_argument("--out", type=Path, default=Path("out/gpu"), help="folder")
     command.add_argument("--timeout-s", type=float, default=300.0, help="for each number of ranks")
@@ -91,6 +97,8 @@ def check(options: argparse.Namespace) -> None:
         raise SystemExit(f"benchmarks.gpu all-reduce: expected 2 ranks or more, got {fewest}")
     if any(int(rank) not in range(fewest) for late in options.late for rank in late):
         raise SystemExit(f"--late names a rank that {fewest} ranks do not have")
+    if options.mps and shutil.which(MPS_CONTROL) is None:
+        raise SystemExit(f"--mps: no {MPS_CONTROL} on this machine")
     if not options.rehearse and not torch.cuda.is_available():
         raise SystemExit(f"benchmarks.gpu needs a GPU: torch {torch.__version__} sees none")
 
@@ -101,7 +109,7 @@ def run_ranks(options: argparse.Namespace, plan: dict[str, Any]) -> list[str]:
     for ranks in options.ranks:
         command = [sys.executable, "-m", WORKER, json.dumps(plan)]
         try:
-            with OneGpu(ranks) as gpu:
+            with OneGpu(ranks, mps=options.mps) as gpu:
                 gpu.run(command, timeout_s=options.timeout_s, show="rank0")
         except (RankFailedError, RankTimeoutError) as error:
             failures.append(f"{ranks} ranks: {error}")
@@ -126,6 +134,7 @@ def all_reduce(options: argparse.Namespace) -> None:
         "delay_by": options.delay_by,
         "transfer": not options.no_transfer,
         "rehearse": options.rehearse,
+        "mps": options.mps,
         "results": str(results),
         "environment": environment(),
     }

@@ -174,7 +174,7 @@ def record(
         "delay_s": max(arrivals_s),
         "delay_by": plan["delay_by"] if late else None,
         "arrivals_s": arrivals_s,
-        "network": "nccl sockets, one GPU",
+        "network": "nccl sockets, one GPU" + (", MPS" if plan["mps"] else ""),
         "Mbeta_s": statistics.median(transfers_s) if transfers_s else None,
         **figures,
         "algbw_bytes_s": None if late else algbw,

@@ -160,9 +160,9 @@ def endurance(here, iterations=1000):
             here.communicator.all_reduce(bucket, "avg", algorithm).wait()
         if iteration % 10 == 9:
             here.barrier()
+    took_s, after = time.monotonic() - started_s, resources(here)
     right = all(bool((bucket == 1).all()) for bucket in buckets)
-    took_s = time.monotonic() - started_s
-    return {"before": before, "after": resources(here), "right": right, "took_s": took_s}
+    return {"before": before, "after": after, "right": right, "took_s": took_s}
 
 
 def growth(met, iterations):
@@ -220,7 +220,7 @@ def silent(here):
 def main():
     body, timeout_s = sys.argv[1], float(sys.argv[2])
     faulthandler.enable()
-    faulthandler.dump_traceback_later(timeout_s)  # shows where a hanging rank hangs
+    faulthandler.dump_traceback_later(timeout_s, exit=True)  # shows where a hanging rank hangs
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", 0)
     torch.cuda.set_device(device)

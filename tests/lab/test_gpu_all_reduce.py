@@ -93,6 +93,22 @@ def test_every_rank_is_a_host_of_its_own_to_nccl():
     assert [program.environment["RANK"] for program in programs] == ["0", "1", "2"]
 
 
+def test_an_mps_server_is_of_its_own_and_ends(tmp_path, monkeypatch):
+    control = tmp_path / "nvidia-cuda-mps-control"
+    control.write_text('#!/bin/sh\necho "$@" "$(cat)" "$CUDA_MPS_PIPE_DIRECTORY" >> "$TOLD"\n')
+    control.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+
+    with OneGpu(2, mps=True) as one_gpu:
+        folders = {p.environment["CUDA_MPS_PIPE_DIRECTORY"] for p in one_gpu.programs(["true"])}
+
+    (folder,) = folders
+    assert not Path(folder).exists()
+    told = [line.split() for line in (tmp_path / "told").read_text().splitlines()]
+    assert told == [["-d", folder], ["quit", folder]]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_roundings_are_allowed_and_nothing_else(dtype):
     given = [draw(seed, 1000, dtype, CPU) for seed in range(4)]
@@ -107,7 +123,7 @@ def test_roundings_are_allowed_and_nothing_else(dtype):
 
 def rows():
     """Records of every kind, by the worker's own arithmetic."""
-    plan = {"dtype": "bfloat16", "delay_by": "host", "environment": {}}
+    plan = {"dtype": "bfloat16", "delay_by": "host", "mps": False, "environment": {}}
     for ranks in (2, 4):
         for size_bytes in (1 << 20, 1 << 24):
             for delay_s in (0.0, 0.2):

@@ -48,7 +48,7 @@ def test_a_failing_part_says_why(log):
 
 def test_a_part_that_hangs_is_ended_with_its_children(log, monkeypatch):
     monkeypatch.setattr(gpu_check, "GRACE_S", 0.5)
-    outcome = run(python(HANGS, 1.0), log)
+    outcome = run(python(HANGS, 0.5), log, saved_s=0.5)
 
     assert (outcome.rc, outcome.reason) == (124, "its 1 s were over")
     child = Path("/proc") / log.read_text().split()[-1]
