@@ -99,6 +99,8 @@ def clairvoyant(
 ) -> tuple[Schedule, int]: ...
 def verify(schedule: Schedule) -> None: ...
 def levels(schedule: Schedule, ports: int = 1) -> tuple[int, list[list[int]]]: ...
+def lanes(schedule: Schedule, lanes: int, ports: int = 1) -> list[list[int]]: ...
+def lanes_for(ranks: int) -> int: ...
 def algorithms() -> list[tuple[str, str, str, bool]]: ...
 
 # Reductions by raw address (bindings/reduction.cpp). `dtype` and `op` are names; an unknown one
@@ -283,13 +285,16 @@ class Engine:
     def scratch_peak_bytes(self) -> int: ...
 
 # Collectives on a GPU's streams (csrc/streams). `library`, streams and addresses as of
-# CudaReduction; nccl: path or name of NCCL's library. Every rank queues the same collectives in the
-# same order, with programs of one schedule and equal options.
+# CudaReduction; nccl: path or name of NCCL's library; unique_ids: one per lane. Every rank queues
+# the same collectives in the same order, with programs of one schedule and equal options.
 
 def nccl_library(nccl: str) -> tuple[str, str]: ...
 def nccl_unique_id(nccl: str) -> bytes: ...
 
 Message: TypeAlias = tuple[int, int, int, str]  # peer, first, last, memory
+LaneStage: TypeAlias = tuple[int, int]  # names a group
+# lane, stage of the sums it waits for, groups it waits for, sends, receives
+Group: TypeAlias = tuple[int, int, list[LaneStage], list[Message], list[Message]]
 # first, last, out, also, received, its message if that is scratch, held, the caller's own value
 Apply: TypeAlias = tuple[int, int, str, str, str, int, str, bool]
 
@@ -300,6 +305,7 @@ class StreamProgram:
         rank: int,
         *,
         ports: int = 1,
+        lanes: int = 1,
         regions: int = 2,
         early_out: bool = False,
         scales: bool = False,
@@ -309,11 +315,15 @@ class StreamProgram:
     @property
     def result_stage(self) -> int: ...
     @property
+    def lanes(self) -> int: ...
+    @property
     def regions(self) -> int: ...
     @property
     def shadow(self) -> bool: ...
     @property
-    def stages(self) -> list[tuple[int, int, list[Message], list[Message], list[Apply]]]: ...
+    def stages(self) -> list[tuple[int, list[Group], list[LaneStage], list[Apply]]]: ...
+    @property
+    def result_behind(self) -> list[LaneStage]: ...
 
 class StreamTicket:
     @property
@@ -327,7 +337,7 @@ class StreamExecutor:
         device: int,
         rank: int,
         ranks: int,
-        unique_id: bytes,
+        unique_ids: list[bytes],
         timeout_s: float,
     ) -> None: ...
     def connect(self, timeout_s: float) -> None: ...
@@ -379,7 +389,7 @@ class StreamCalls:
         library: str,
         nccl: str,
         device: int,
-        unique_id: bytes,
+        unique_ids: list[bytes],
         timeout_s: float,
     ) -> None: ...
     def submit(self, data: int, call: Call, stream: int, timeout_s: float) -> StreamWork: ...

@@ -68,8 +68,11 @@ class Gpus:
         kernels = cuda.library_path()
         index = device.index or 0
         path = nccl.library_path()
-        rank, name = self._rendezvous.rank, f"nccl/{len(self._made)}"
-        unique_id = self._rendezvous.from_rank_0(
-            name, _core.nccl_unique_id(path) if rank == 0 else b""
-        )
-        return _core.StreamCalls(self._engine, kernels, path, index, unique_id, self._timeout_s)
+        rank, number = self._rendezvous.rank, len(self._made)
+        unique_ids = [
+            self._rendezvous.from_rank_0(
+                f"nccl/{number}/{lane}", _core.nccl_unique_id(path) if rank == 0 else b""
+            )
+            for lane in range(_core.lanes_for(self._engine.ranks))
+        ]
+        return _core.StreamCalls(self._engine, kernels, path, index, unique_ids, self._timeout_s)

@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "errors.h"
+#include "schedule/lanes.h"
 #include "schedule/levels.h"
 #include "schedule/print.h"
 #include "schedule/sum_order.h"
@@ -198,6 +199,14 @@ void bind_schedule(py::module_& m) {
       },
       "schedule"_a, "ports"_a = 1, py::call_guard<py::gil_scoped_release>(),
       "(how many, [rank][step] -> its level): groups of messages for transports without tags.");
+  m.def(
+      "lanes",
+      [](const Schedule& schedule, int lanes, int ports) {
+        return lanes_of(schedule, levels_of(schedule, ports), lanes);
+      },
+      "schedule"_a, "lanes"_a, "ports"_a = 1, py::call_guard<py::gil_scoped_release>(),
+      "[rank][step] -> its lane: a group per level and lane.");
+  m.def("lanes_for", &lanes_for, "ranks"_a, "How many lanes chains and rings need.");
   m.def("algorithms", [] {
     py::list all;
     for (const Algorithm& algorithm : algorithms()) {

@@ -16,7 +16,9 @@ using namespace pybind11::literals;
 using Address = std::uintptr_t;
 using Message = std::tuple<int, int, int, std::string>;
 using Sum = std::tuple<int, int, std::string, std::string, std::string, int, std::string, bool>;
-using StageRow = std::tuple<int, int, std::vector<Message>, std::vector<Message>, std::vector<Sum>>;
+using Groups = std::vector<std::pair<int, int>>;  // lane, stage
+using GroupRow = std::tuple<int, int, Groups, std::vector<Message>, std::vector<Message>>;
+using StageRow = std::tuple<int, std::vector<GroupRow>, Groups, std::vector<Sum>>;
 
 // Signals are looked for this often while Python waits.
 constexpr double slice_s = 0.05;
@@ -36,10 +38,18 @@ std::string name(Memory memory) {
   }
 }
 
-std::vector<Message> rows(const std::vector<Transfer>& transfers) {
+std::vector<Message> rows(const std::vector<Transfer>& transfers, int lane) {
   std::vector<Message> all;
   for (const Transfer& one : transfers) {
-    all.emplace_back(one.peer, one.first, one.last, name(one.memory));
+    if (one.lane == lane) all.emplace_back(one.peer, one.first, one.last, name(one.memory));
+  }
+  return all;
+}
+
+Groups groups_of(const Behind& behind) {
+  Groups all;
+  for (std::size_t lane = 0; lane < behind.size(); ++lane) {
+    if (behind[lane] >= 0) all.emplace_back(int(lane), behind[lane]);
   }
   return all;
 }
@@ -47,12 +57,19 @@ std::vector<Message> rows(const std::vector<Transfer>& transfers) {
 std::vector<StageRow> stages(const StreamProgram& program) {
   std::vector<StageRow> all;
   for (const Stage& stage : program.stages) {
+    std::vector<GroupRow> groups;
+    for (int lane = 0; lane < program.lanes; ++lane) {
+      const Group& group = stage.groups[lane];
+      if (!group.has_messages) continue;
+      groups.emplace_back(lane, group.after, groups_of(group.behind), rows(stage.sends, lane),
+                          rows(stage.receives, lane));
+    }
     std::vector<Sum> sums;
     for (const Apply& one : stage.applies) {
       sums.emplace_back(one.first, one.last, name(one.out), name(one.also), name(one.received),
                         one.receive, name(one.held), one.callers);
     }
-    all.emplace_back(stage.after, stage.region, rows(stage.sends), rows(stage.receives), sums);
+    all.emplace_back(stage.region, std::move(groups), groups_of(stage.behind), std::move(sums));
   }
   return all;
 }
@@ -65,15 +82,34 @@ PatrNcclUniqueId unique_id_of(const std::string& bytes) {
   return id;
 }
 
+// A communicator per lane, one after the other, as on all ranks.
+std::vector<std::unique_ptr<Nccl>> make_lanes(const StreamDevice& gpu, const std::string& nccl,
+                                              const std::vector<PatrNcclUniqueId>& ids, int rank,
+                                              int ranks, double timeout_s) {
+  const double deadline_s = now_s() + timeout_s;
+  std::vector<std::unique_ptr<Nccl>> lanes;
+  for (const PatrNcclUniqueId& id : ids) {
+    lanes.push_back(
+        std::make_unique<Nccl>(NcclLibrary::open(nccl), gpu, id, rank, ranks, deadline_s));
+  }
+  return lanes;
+}
+
+std::vector<PatrNcclUniqueId> unique_ids_of(const std::vector<std::string>& lanes) {
+  std::vector<PatrNcclUniqueId> ids;
+  for (const std::string& bytes : lanes) ids.push_back(unique_id_of(bytes));
+  return ids;
+}
+
 std::shared_ptr<StreamExecutor> make_executor(const std::string& library, const std::string& nccl,
                                               int device, int rank, int ranks,
-                                              const std::string& unique_id, double timeout_s) {
-  const PatrNcclUniqueId id = unique_id_of(unique_id);
+                                              const std::vector<std::string>& unique_ids,
+                                              double timeout_s) {
+  const auto ids = unique_ids_of(unique_ids);
   py::gil_scoped_release release;
   auto gpu = std::make_unique<StreamDevice>(CudaLibrary::open(library), device);
-  auto peers =
-      std::make_unique<Nccl>(NcclLibrary::open(nccl), *gpu, id, rank, ranks, now_s() + timeout_s);
-  return make_owned<StreamExecutor>(std::move(gpu), std::move(peers));
+  auto lanes = make_lanes(*gpu, nccl, ids, rank, ranks, timeout_s);
+  return make_owned<StreamExecutor>(std::move(gpu), std::move(lanes));
 }
 
 template <typename Waited, typename Ticket>
@@ -89,14 +125,14 @@ void wait_for(Waited& waited, Ticket& ticket) {
 
 std::shared_ptr<StreamCalls> make_calls(std::shared_ptr<Engine> engine, const std::string& library,
                                         const std::string& nccl, int device,
-                                        const std::string& unique_id, double timeout_s) {
-  const PatrNcclUniqueId id = unique_id_of(unique_id);
+                                        const std::vector<std::string>& unique_ids,
+                                        double timeout_s) {
+  const auto ids = unique_ids_of(unique_ids);
   py::gil_scoped_release release;
   auto gpu = std::make_unique<StreamDevice>(CudaLibrary::open(library), device);
-  auto peers = std::make_unique<Nccl>(NcclLibrary::open(nccl), *gpu, id, engine->rank(),
-                                      engine->ranks(), now_s() + timeout_s);
+  auto lanes = make_lanes(*gpu, nccl, ids, engine->rank(), engine->ranks(), timeout_s);
   auto calls =
-      make_owned<StreamCalls>(std::move(engine), std::move(gpu), std::move(peers), schedule_of_key);
+      make_owned<StreamCalls>(std::move(engine), std::move(gpu), std::move(lanes), schedule_of_key);
   calls->connect(timeout_s);
   return calls;
 }
@@ -122,7 +158,7 @@ void bind_calls(py::module_& m) {
   py::class_<StreamCalls, std::shared_ptr<StreamCalls>>(
       m, "StreamCalls",
       "All-reduces of a GPU's memory over NCCL, called like all others of an engine.")
-      .def(py::init(&make_calls), "engine"_a, "library"_a, "nccl"_a, "device"_a, "unique_id"_a,
+      .def(py::init(&make_calls), "engine"_a, "library"_a, "nccl"_a, "device"_a, "unique_ids"_a,
            "timeout_s"_a)
       .def(
           "submit",
@@ -167,20 +203,28 @@ void bind_streams(py::module_& m) {
 
   py::class_<StreamProgram, std::shared_ptr<StreamProgram>>(
       m, "StreamProgram", "One rank's share of a schedule, as groups of messages and sums.")
-      .def(py::init([](const Schedule& schedule, int rank, int ports, int regions, bool early_out,
-                       bool scales) {
+      .def(py::init([](const Schedule& schedule, int rank, int ports, int lanes, int regions,
+                       bool early_out, bool scales) {
              return std::const_pointer_cast<StreamProgram>(
-                 compile(schedule, rank, {ports, regions, early_out, scales}));
+                 compile(schedule, rank, {ports, lanes, regions, early_out, scales}));
            }),
-           "schedule"_a, "rank"_a, py::kw_only(), "ports"_a = 1, "regions"_a = 2,
+           "schedule"_a, "rank"_a, py::kw_only(), "ports"_a = 1, "lanes"_a = 1, "regions"_a = 2,
            "early_out"_a = false, "scales"_a = false, NoGil())
       .def_readonly("rank", &StreamProgram::rank)
       .def_readonly("result_stage", &StreamProgram::result_stage)
+      .def_readonly("lanes", &StreamProgram::lanes)
       .def_readonly("regions", &StreamProgram::regions)
       .def_readonly("shadow", &StreamProgram::shadow)
-      .def_property_readonly("stages", &stages,
-                             "Per stage: the stage whose sums its group waits for, its region of "
-                             "scratch, sends, receives and sums; see csrc/streams/program.h.");
+      .def_property_readonly(
+          "stages", &stages,
+          "Per stage: its region of scratch; its groups, each with its lane, the "
+          "stage whose sums it waits for, the groups it waits for (lane, stage), "
+          "sends and receives; the groups its sums wait for; sums. See "
+          "csrc/streams/program.h.")
+      .def_property_readonly(
+          "result_behind",
+          [](const StreamProgram& program) { return groups_of(program.result_behind); },
+          "The last groups that touch home: (lane, stage).");
 
   py::class_<StreamTicket, std::shared_ptr<StreamTicket>>(m, "StreamTicket",
                                                           "One collective, queued.")
@@ -189,7 +233,7 @@ void bind_streams(py::module_& m) {
   py::class_<StreamExecutor, std::shared_ptr<StreamExecutor>>(
       m, "StreamExecutor", "Runs stream programs on one GPU, over NCCL.")
       .def(py::init(&make_executor), "library"_a, "nccl"_a, "device"_a, "rank"_a, "ranks"_a,
-           "unique_id"_a, "timeout_s"_a)
+           "unique_ids"_a, "timeout_s"_a)
       .def("connect", &StreamExecutor::connect, "timeout_s"_a, NoGil())
       .def(
           "submit",

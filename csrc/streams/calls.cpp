@@ -32,7 +32,7 @@ Failure failure_of(std::exception_ptr failure, int rank) {
 }  // namespace
 
 StreamCalls::StreamCalls(std::shared_ptr<Engine> engine, std::unique_ptr<StreamDevice> device,
-                         std::unique_ptr<Nccl> nccl, ScheduleOf schedule_of)
+                         std::vector<std::unique_ptr<Nccl>> nccl, ScheduleOf schedule_of)
     : engine_(std::move(engine)),
       schedule_of_(std::move(schedule_of)),
       executor_(std::move(device), std::move(nccl),
@@ -180,6 +180,11 @@ std::shared_ptr<const StreamProgram> StreamCalls::program(const ScheduleKey& key
   options.scales = scales;
   // Who expects to be late has its result while it still sends, for a copy of what it sends.
   options.early_out = !key.arrivals_s.empty();
+  // And takes in all that there is for it beforehand; ranks that come together need not.
+  if (options.early_out) {
+    options.lanes = executor_.lanes();
+    options.regions = std::max(options.regions, key.segments);
+  }
   auto made = compile(schedule_of_(key, executor_.ranks()), executor_.rank(), options);
   programs_.push_front({key, scales, made});
   if (programs_.size() > kept_programs) programs_.pop_back();

@@ -34,7 +34,7 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
   using ScheduleOf = std::function<Schedule(const ScheduleKey& key, int ranks)>;
 
   StreamCalls(std::shared_ptr<Engine> engine, std::unique_ptr<StreamDevice> device,
-              std::unique_ptr<Nccl> nccl, ScheduleOf schedule_of);
+              std::vector<std::unique_ptr<Nccl>> nccl, ScheduleOf schedule_of);
 
   // See StreamExecutor.
   void connect(double timeout_s) { executor_.connect(timeout_s); }

@@ -22,10 +22,12 @@ void sleep_s(double seconds) {
 
 }  // namespace
 
-StreamExecutor::StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl,
-                               StreamOwner owner)
-    : device_(std::move(device)), nccl_(std::move(nccl)), owner_(std::move(owner)) {
-  messages_ = device_->create_stream();
+StreamExecutor::StreamExecutor(std::unique_ptr<StreamDevice> device,
+                               std::vector<std::unique_ptr<Nccl>> nccl, StreamOwner owner)
+    : device_(std::move(device)), owner_(std::move(owner)) {
+  PATR_CHECK(!nccl.empty(), std::invalid_argument, "streams: expected lanes, got none");
+  for (auto& peers : nccl) lanes_.push_back({std::move(peers)});
+  for (Lane& lane : lanes_) lane.messages = device_->create_stream();
   sums_ = device_->create_stream();
   watcher_ = std::thread([this] { watch(); });
 }
@@ -37,6 +39,10 @@ void StreamExecutor::connect(double timeout_s) {
   std::lock_guard lock(mutex_);
   PATR_CHECK(in_flight_.empty(), std::invalid_argument, "rank ", rank(),
              ": connect comes before the first collective");
+  for (Lane& lane : lanes_) connect_lane(lane, timeout_s);
+}
+
+void StreamExecutor::connect_lane(Lane& lane, double timeout_s) {
   const double deadline_s = now_s() + timeout_s;
   const std::size_t each = 256;  // bytes apart: the peers' messages of one byte do not share a line
   provide(scratch_, 2 * each * ranks());
@@ -49,10 +55,10 @@ void StreamExecutor::connect(double timeout_s) {
     receives.push_back({peer, scratch_.memory + each * (ranks() + peer), 1});
   }
   try {
-    nccl_->group(sends, receives, messages_, deadline_s);
-    device_->record(event, messages_);
+    lane.nccl->group(sends, receives, lane.messages, deadline_s);
+    device_->record(event, lane.messages);
     while (!device_->done(event)) {
-      nccl_->check();
+      lane.nccl->check();
       PATR_CHECK(now_s() < deadline_s, TransportTimeout, "rank ", rank(),
                  ": not all ranks connected within ", timeout_s, " s");
       sleep_s(100e-6);
@@ -90,6 +96,8 @@ void StreamExecutor::queue(StreamTicket& ticket, std::shared_ptr<const StreamPro
   PATR_CHECK(program->rank == rank() && program->ranks == ranks(), std::invalid_argument,
              "expected a program of rank ", rank(), " of ", ranks(), ", got one of rank ",
              program->rank, " of ", program->ranks);
+  PATR_CHECK(program->lanes <= lanes(), std::invalid_argument, "rank ", rank(),
+             ": expected a program of at most ", lanes(), " lanes, got one of ", program->lanes);
   const bool scales = call.op == Op::avg && is_floating(call.dtype);
   PATR_CHECK(program->scales == scales, std::invalid_argument, "rank ", rank(), ": ", name(call.op),
              " of ", name(call.dtype), " needs a program with scales = ", scales);
@@ -194,14 +202,13 @@ void StreamExecutor::look(double now) {
   // Collectives end in the order in which they were queued.
   while (!in_flight_.empty()) {
     StreamTicket& first = *in_flight_.front();
-    if (!device_->done(first.summed)) break;
-    if (!first.passed.empty() && !device_->done(first.passed.back().second)) break;
+    if (!has_drained(first)) break;
     retire(first);
     in_flight_.pop_front();
   }
   if (!suspicion_) {
     try {
-      nccl_->check();
+      for (const Lane& lane : lanes_) lane.nccl->check();
     } catch (const TransportError&) {
       suspicion_ = std::current_exception();
       suspicion_s_ = now;
@@ -209,6 +216,14 @@ void StreamExecutor::look(double now) {
   }
   if (suspicion_ && now >= suspicion_s_ + owner_.patience_s) std::rethrow_exception(suspicion_);
   check_deadlines(now);
+}
+
+bool StreamExecutor::has_drained(const StreamTicket& ticket) const {
+  if (!device_->done(ticket.summed)) return false;
+  for (void* const event : ticket.last_passed) {
+    if (event && !device_->done(event)) return false;
+  }
+  return true;
 }
 
 void StreamExecutor::note_times(double now) {
@@ -235,35 +250,46 @@ void StreamExecutor::check_deadlines(double now) const {
   }
 }
 
-// The group that is not over, and with whom. Of several peers any may be the one, or may wait for
-// another rank in turn.
+// The lowest group that is not over, and with whom. Of several peers any may be the one, or may
+// wait for another rank in turn.
 std::string StreamExecutor::stuck_at(const StreamTicket& ticket, int& rank) const {
-  if (!device_->done(ticket.arrival) && ticket.passed.empty()) {
+  const auto& stages = ticket.program->stages;
+  const bool arrived = device_->done(ticket.arrival);
+  std::int32_t stage = std::int32_t(stages.size());
+  std::set<int> peers;
+  bool needs_own = ticket.passed.empty();
+  for (std::int32_t lane = 0; lane < std::int32_t(ticket.last_passed.size()); ++lane) {
+    std::int32_t begin = 1, end = 0;  // between two events that are seen to have happened or not
+    for (const auto& passed : ticket.passed) {
+      if (passed.lane != lane) continue;
+      end = passed.stage + 1;
+      if (!device_->done(passed.event)) break;
+      begin = end;
+    }
+    while (begin < end && !stages[begin].groups[lane].has_messages) ++begin;
+    if (begin >= end) continue;  // the lane is over
+    needs_own = needs_own || stages[begin].groups[lane].after >= 0;
+    if (begin > stage) continue;
+    if (begin < stage) peers.clear();
+    stage = begin;
+    for (std::int32_t s = begin; s < end; ++s) {
+      for (const auto* transfers : {&stages[s].sends, &stages[s].receives}) {
+        for (const Transfer& one : *transfers) {
+          if (one.lane == lane) peers.insert(one.peer);
+        }
+      }
+    }
+  }
+  if (!arrived && needs_own) {
     rank = this->rank();
-    return concat("rank ", this->rank(), "'s own contribution has not come");
+    return concat("rank ", rank, "'s own contribution has not come");
   }
-  std::int32_t begin = 1;
-  for (const auto& [stage, event] : ticket.passed) {
-    if (device_->done(event)) {
-      begin = stage + 1;
-      continue;
-    }
-    if (ticket.program->stages[begin].after >= 0 && !device_->done(ticket.arrival)) {
-      rank = this->rank();
-      return concat("rank ", rank, "'s own contribution has not come");
-    }
-    std::set<int> peers;
-    for (std::int32_t s = begin; s <= stage; ++s) {
-      for (const Transfer& send : ticket.program->stages[s].sends) peers.insert(send.peer);
-      for (const Transfer& receive : ticket.program->stages[s].receives) peers.insert(receive.peer);
-    }
-    std::string listed;
-    for (const int peer : peers) listed += concat(listed.empty() ? "" : ", ", peer);
-    if (peers.size() == 1) rank = *peers.begin();
-    return concat("rank ", this->rank(), " waits in collective ", ticket.number, ", stage ", begin,
-                  " of ", ticket.program->stages.size() - 1, ", for rank ", listed);
-  }
-  return concat("rank ", this->rank(), " still sums");
+  if (peers.empty()) return concat("rank ", this->rank(), " still sums");
+  std::string listed;
+  for (const int peer : peers) listed += concat(listed.empty() ? "" : ", ", peer);
+  if (peers.size() == 1) rank = *peers.begin();
+  return concat("rank ", this->rank(), " waits in collective ", ticket.number, ", stage ", stage,
+                " of ", stages.size() - 1, ", for rank ", listed);
 }
 
 void StreamExecutor::retire(StreamTicket& ticket) {
@@ -276,12 +302,13 @@ void StreamExecutor::retire(StreamTicket& ticket) {
       event = nullptr;
     }
   };
-  forget(last_passed_);
+  for (Lane& lane : lanes_) forget(lane.last_passed);
   forget(last_summed_);
   free_events_.insert(free_events_.end(), ticket.events.begin(), ticket.events.end());
   ticket.events.clear();
   ticket.arrival = ticket.result = ticket.summed = nullptr;
   ticket.passed.clear();
+  ticket.last_passed.clear();
 }
 
 // Results that were there before are right; what comes now may be anything.
@@ -292,7 +319,7 @@ void StreamExecutor::fail(std::exception_ptr failure) noexcept {
   } catch (...) {  // the device itself is what failed
   }
   failure_ = std::move(failure);
-  nccl_->abort();
+  for (Lane& lane : lanes_) lane.nccl->abort();
   changed_.notify_all();
 }
 
@@ -355,10 +382,12 @@ void StreamExecutor::close(double timeout_s) {
   watcher_.join();
   lock.lock();
   if (!failure_) {
-    try {
-      nccl_->close(std::max(deadline_s, now_s() + 1));
-    } catch (const TransportError&) {
-      nccl_->abort();  // the others left: nothing is in flight that could be lost
+    for (Lane& lane : lanes_) {
+      try {
+        lane.nccl->close(std::max(deadline_s, now_s() + 1));
+      } catch (const TransportError&) {
+        lane.nccl->abort();  // the others left: nothing is in flight that could be lost
+      }
     }
   }
   release_all();
@@ -376,7 +405,7 @@ void StreamExecutor::release_all() noexcept {
   for (void* event : free_events_) device_->destroy_event(event);
   free_events_.clear();
   event_count_ = 0;
-  device_->destroy_stream(messages_);
+  for (Lane& lane : lanes_) device_->destroy_stream(lane.messages);
   device_->destroy_stream(sums_);
   outgrown_.push_back(scratch_);
   outgrown_.push_back(shadow_);

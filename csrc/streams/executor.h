@@ -4,7 +4,8 @@
 // A collective arrives, with an event behind the work that makes its contribution, and is queued
 // once it is known what runs; collectives are queued in the order of their arrival.
 //
-// Two streams of our own, `messages` and `sums` (see program.h), serve all collectives in turn; so
+// Streams of our own serve all collectives in turn: `sums`, and per lane one for messages, with an
+// NCCL communicator of its own (see program.h; most collectives need the first lane only). So
 // scratch and shadow exist once, however many are in flight. Events join them to the caller's
 // streams: a collective starts after what was queued on the producing stream before submit(), and
 // join() makes a consuming stream wait for the result.
@@ -55,9 +56,14 @@ struct StreamTicket {
   std::atomic<double> arrival_s{0}, finish_s{0};
   void* arrival = nullptr;  // events
   void* result = nullptr;
-  void* summed = nullptr;                              // behind all its sums
-  std::vector<std::pair<std::int32_t, void*>> passed;  // stage -> event behind its group
-  std::vector<void*> events;                           // all of them
+  void* summed = nullptr;  // behind all its sums
+  struct Passed {
+    std::int32_t lane, stage;
+    void* event;  // behind that group
+  };
+  std::vector<Passed> passed;      // in the order of the stages; not every group has an event
+  std::vector<void*> last_passed;  // [lane]: behind its last group, null: it has none
+  std::vector<void*> events;       // all of them
 };
 
 // Whom an executor serves. Called by its watching thread, without its lock.
@@ -73,7 +79,8 @@ struct StreamOwner {
 
 class StreamExecutor {
  public:
-  StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl,
+  // nccl: a communicator per lane, one at least, made in the same order on all ranks.
+  StreamExecutor(std::unique_ptr<StreamDevice> device, std::vector<std::unique_ptr<Nccl>> nccl,
                  StreamOwner owner = {});
   ~StreamExecutor();
   StreamExecutor(const StreamExecutor&) = delete;
@@ -87,7 +94,7 @@ class StreamExecutor {
   // being made.
   std::shared_ptr<StreamTicket> arrive(StreamCall call);
   // Waits for nothing but connections that are not there yet. Throws what the executor failed with;
-  // std::invalid_argument for a program of another rank.
+  // std::invalid_argument for a program of another rank, or of more lanes than there are.
   void queue(StreamTicket& ticket, std::shared_ptr<const StreamProgram> program);
   // It is not going to be queued.
   void withdraw(StreamTicket& ticket) noexcept;
@@ -105,23 +112,30 @@ class StreamExecutor {
 
   std::size_t memory_bytes();  // scratch and shadow
   std::size_t events();        // that exist
-  int rank() const { return nccl_->rank(); }
-  int ranks() const { return nccl_->ranks(); }
-  const Nccl& nccl() const { return *nccl_; }
+  int rank() const { return lanes_[0].nccl->rank(); }
+  int ranks() const { return lanes_[0].nccl->ranks(); }
+  int lanes() const { return int(lanes_.size()); }
 
  private:
   struct Block {
     std::byte* memory = nullptr;
     std::size_t bytes = 0;
   };
+  struct Lane {
+    std::unique_ptr<Nccl> nccl;
+    void* messages = nullptr;     // its stream
+    void* last_passed = nullptr;  // behind what was queued there last, while that is in flight
+  };
   class Queueing;  // one collective, as it is queued
 
+  void connect_lane(Lane& lane, double timeout_s);
   void watch();
   void look(double now);
   void note_times(double now);
   void check_deadlines(double now) const;
   void fail(std::exception_ptr failure) noexcept;
   void retire(StreamTicket& ticket);
+  bool has_drained(const StreamTicket& ticket) const;
   // Where it hangs; `rank` to blame, -1: none can be named.
   std::string stuck_at(const StreamTicket& ticket, int& rank) const;
   bool finds_result(StreamTicket& ticket);
@@ -131,19 +145,16 @@ class StreamExecutor {
   void release_all() noexcept;
 
   const std::unique_ptr<StreamDevice> device_;
-  const std::unique_ptr<Nccl> nccl_;
+  std::vector<Lane> lanes_;  // their streams and communicators stay the same
   const StreamOwner owner_;
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  void* messages_ = nullptr;  // streams
-  void* sums_ = nullptr;
+  void* sums_ = nullptr;                                 // a stream
   std::deque<std::shared_ptr<StreamTicket>> called_;     // not queued yet
   std::deque<std::shared_ptr<StreamTicket>> in_flight_;  // queued
   std::uint64_t next_number_ = 0;
-  // Of the collective queued last, while it is in flight: behind its groups, behind its sums.
-  void* last_passed_ = nullptr;
-  void* last_summed_ = nullptr;
+  void* last_summed_ = nullptr;  // behind the sums that were queued last, while they are in flight
   Block scratch_, shadow_;
   std::vector<Block> outgrown_;  // still used by what is in flight
   std::vector<void*> free_events_;

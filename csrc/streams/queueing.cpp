@@ -13,7 +13,17 @@ StreamExecutor::Queueing::Queueing(StreamExecutor& executor, StreamTicket& ticke
       scale_(program_.scales ? 1.0 / program_.ranks : 1),
       offsets_(
           segment_offsets(call_.count, size_of(call_.dtype), program_.segments, program_.blocks)),
-      summed_(program_.stages.size(), nullptr) {}
+      summed_(program_.stages.size(), nullptr),
+      passed_(program_.lanes, std::vector<void*>(program_.stages.size(), nullptr)),
+      last_stage_(program_.lanes, -1),
+      lane_waited_(program_.lanes, {-1, Behind(program_.lanes, -1)}),
+      sums_waited_(program_.lanes, -1) {
+  for (std::int32_t s = 1; s < std::int32_t(program_.stages.size()); ++s) {
+    for (int lane = 0; lane < program_.lanes; ++lane) {
+      if (program_.stages[s].groups[lane].has_messages) last_stage_[lane] = s;
+    }
+  }
+}
 
 void* StreamExecutor::Queueing::record(void* stream) {
   void* const event = executor_.take_event();
@@ -29,64 +39,85 @@ void StreamExecutor::Queueing::run() {
   executor_.provide(executor_.scratch_, region_bytes_ * program_.regions);
   executor_.provide(executor_.shadow_, program_.shadow ? offsets_.back() : 0);
 
+  ticket_.last_passed.assign(program_.lanes, nullptr);
   device_.wait(executor_.sums_, ticket_.arrival);
   summed_[0] = ticket_.arrival;
-  if (!program_.stages[0].applies.empty()) {
-    // Sums of other stages follow their groups, which follow those of the collective before.
-    if (program_.shadow && executor_.last_passed_) {
-      device_.wait(executor_.sums_, executor_.last_passed_);
-    }
-    sum(0);
-  }
-  if (program_.result_stage == 0) finish(nullptr);
-  for (std::int32_t s = 1; s < std::int32_t(program_.stages.size()); ++s) {
+  if (program_.shadow) wait_for_shadow(executor_.sums_, -1);
+  for (std::int32_t s = 0; s < std::int32_t(program_.stages.size()); ++s) {
     const Stage& stage = program_.stages[s];
     landings_ = landings(stage);
-    group(s);
-    void* passed = nullptr;
-    const bool is_last = s + 1 == std::int32_t(program_.stages.size());
-    if (!stage.applies.empty() || s == program_.result_stage || is_last) {
-      passed = record(executor_.messages_);
-      ticket_.passed.push_back({s, passed});
+    for (std::int32_t lane = 0; lane < program_.lanes; ++lane) {
+      if (stage.groups[lane].has_messages) group(s, lane);
     }
     if (!stage.applies.empty()) {
-      device_.wait(executor_.sums_, passed);
-      passed = nullptr;
+      wait_for_groups(executor_.sums_, stage.behind, sums_waited_);
       sum(s);
     }
-    if (s == program_.result_stage) finish(passed);
+    if (s == program_.result_stage) finish();
   }
   ticket_.summed = record(executor_.sums_);
   executor_.last_summed_ = ticket_.summed;
-  if (!ticket_.passed.empty()) executor_.last_passed_ = ticket_.passed.back().second;
+  for (int lane = 0; lane < program_.lanes; ++lane) {
+    void* const last = ticket_.last_passed[lane];
+    if (last) executor_.lanes_[lane].last_passed = last;
+  }
 }
 
-void StreamExecutor::Queueing::group(std::int32_t s) {
+void StreamExecutor::Queueing::wait_for_groups(void* stream, const Behind& behind, Behind& known) {
+  for (std::size_t lane = 0; lane < behind.size(); ++lane) {
+    if (behind[lane] <= known[lane]) continue;
+    device_.wait(stream, passed_[lane][behind[lane]]);
+    known[lane] = behind[lane];
+  }
+}
+
+void StreamExecutor::Queueing::wait_for_shadow(void* stream, std::int32_t lane) {
+  for (std::int32_t other = 0; other < executor_.lanes(); ++other) {
+    void* const last = executor_.lanes_[other].last_passed;
+    if (other != lane && last) device_.wait(stream, last);
+  }
+}
+
+// What the collective before still sums, or sends, lies where this one may receive.
+void StreamExecutor::Queueing::start(std::int32_t lane) {
+  void* const messages = executor_.lanes_[lane].messages;
+  if ((program_.regions > 0 || program_.shadow) && executor_.last_summed_) {
+    device_.wait(messages, executor_.last_summed_);
+  }
+  if (program_.shadow) wait_for_shadow(messages, lane);
+  lane_waited_[lane].started = true;
+}
+
+void StreamExecutor::Queueing::group(std::int32_t s, std::int32_t lane) {
   const Stage& stage = program_.stages[s];
-  // What the collective before still sums lies where this one may receive.
-  if (!has_messages_ && (program_.regions > 0 || program_.shadow) && executor_.last_summed_) {
-    device_.wait(executor_.messages_, executor_.last_summed_);
+  const Group& group = stage.groups[lane];
+  void* const messages = executor_.lanes_[lane].messages;
+  Waited& waited = lane_waited_[lane];
+  if (!waited.started) start(lane);
+  if (group.after > waited.sums) {
+    device_.wait(messages, summed_[group.after]);
+    waited.sums = group.after;
   }
-  has_messages_ = true;
-  if (stage.after > waited_for_) {
-    device_.wait(executor_.messages_, summed_[stage.after]);
-    waited_for_ = stage.after;
-  }
+  wait_for_groups(messages, group.behind, waited.groups);
   std::vector<NcclMessage> sends, receives;
   for (const Transfer& send : stage.sends) {
-    const std::size_t size = bytes(send.first, send.last);
+    const std::size_t size = send.lane == lane ? bytes(send.first, send.last) : 0;
     if (size > 0) sends.push_back({send.peer, address(send.memory, send.first), size});
   }
   for (std::size_t r = 0; r < stage.receives.size(); ++r) {
     const Transfer& receive = stage.receives[r];
-    const std::size_t size = bytes(receive.first, receive.last);
+    const std::size_t size = receive.lane == lane ? bytes(receive.first, receive.last) : 0;
     if (size == 0) continue;
     std::byte* const to = receive.memory == Memory::scratch
                               ? landing(stage, std::int32_t(r))
                               : address(receive.memory, receive.first);
     receives.push_back({receive.peer, to, size});
   }
-  executor_.nccl_->group(sends, receives, executor_.messages_, ticket_.deadline_s);
+  executor_.lanes_[lane].nccl->group(sends, receives, messages, ticket_.deadline_s);
+  if (!group.awaited && s != last_stage_[lane]) return;
+  void* const passed = passed_[lane][s] = record(messages);
+  ticket_.passed.push_back({lane, s, passed});
+  if (s == last_stage_[lane]) ticket_.last_passed[lane] = passed;
 }
 
 void StreamExecutor::Queueing::sum(std::int32_t s) {
@@ -116,9 +147,9 @@ void StreamExecutor::Queueing::apply(const Stage& stage, const Apply& apply) {
   if (also) reduction.scale_copy(also, received, count, call_.dtype, scale, executor_.sums_);
 }
 
-// The result is at home once `passed`, if it is there, and all sums so far are over.
-void StreamExecutor::Queueing::finish(void* passed) {
-  if (passed) device_.wait(executor_.sums_, passed);
+// The result is at home once the groups that touch it, and all sums so far, are over.
+void StreamExecutor::Queueing::finish() {
+  wait_for_groups(executor_.sums_, program_.result_behind, sums_waited_);
   if (call_.op == Op::avg && program_.divides && call_.count > 0) {
     device_.reduction().divide(call_.home, call_.count, call_.dtype, program_.ranks,
                                executor_.sums_);

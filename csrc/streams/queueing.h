@@ -25,10 +25,15 @@ class StreamExecutor::Queueing {
   std::vector<std::size_t> landings(const Stage& stage) const;
   std::byte* landing(const Stage& stage, std::int32_t receive) const;
   void* record(void* stream);
-  void group(std::int32_t s);
+  // After the groups that `behind` names, as far as that is not known from `known` already.
+  void wait_for_groups(void* stream, const Behind& behind, Behind& known);
+  // What the collective before still sends from shadow, except in `lane`.
+  void wait_for_shadow(void* stream, std::int32_t lane);
+  void start(std::int32_t lane);
+  void group(std::int32_t s, std::int32_t lane);
   void sum(std::int32_t s);
   void apply(const Stage& stage, const Apply& apply);
-  void finish(void* passed);
+  void finish();
 
   StreamExecutor& executor_;
   const StreamDevice& device_;
@@ -38,10 +43,17 @@ class StreamExecutor::Queueing {
   const double scale_;
   std::vector<std::size_t> offsets_;
   std::size_t region_bytes_ = 0;
-  std::vector<std::size_t> landings_;  // of the stage at hand
-  std::vector<void*> summed_;          // [stage]: the event behind its sums, if awaited
-  std::int32_t waited_for_ = -1;       // stage whose sums the messages have waited for
-  bool has_messages_ = false;
+  std::vector<std::size_t> landings_;       // of the stage at hand
+  std::vector<void*> summed_;               // [stage]: the event behind its sums, if awaited
+  std::vector<std::vector<void*>> passed_;  // [lane][stage]: behind its group, if it has an event
+  std::vector<std::int32_t> last_stage_;    // [lane] with messages; -1: none
+  struct Waited {
+    std::int32_t sums = -1;  // the stage whose sums it has waited for
+    Behind groups;           // and groups
+    bool started = false;
+  };
+  std::vector<Waited> lane_waited_;
+  Behind sums_waited_;
 };
 
 }  // namespace patallreduce

@@ -17,13 +17,15 @@ class GpuRanks:
         self.libraries = libraries
         self._threads = ThreadPoolExecutor(count)
         self.communicators = Communicator.loopback(count, timeout_s, **options)
-        self.unique_id = _core.nccl_unique_id(libraries.nccl)
+        self.unique_ids = [
+            _core.nccl_unique_id(libraries.nccl) for _ in range(_core.lanes_for(count))
+        ]
         self.each(self._join)
 
     def _join(self, communicator):
         engine, libraries = communicator._engine, self.libraries
         calls = _core.StreamCalls(
-            engine, libraries.gpu, libraries.nccl, 0, self.unique_id, LINK_TIMEOUT_S
+            engine, libraries.gpu, libraries.nccl, 0, self.unique_ids, LINK_TIMEOUT_S
         )
         communicator._gpus.add(CPU, calls)
 

@@ -51,13 +51,14 @@ class Ranks:
     def __init__(self, libraries, count, timeout_s=20.0):
         self.libraries = libraries
         self.count = count
-        self.unique_id = _core.nccl_unique_id(libraries.nccl)
+        self.lanes = _core.lanes_for(count)
+        self.unique_ids = [_core.nccl_unique_id(libraries.nccl) for _ in range(self.lanes)]
         self.gpu = _core.CudaReduction(libraries.gpu, 0)
         self._threads = ThreadPoolExecutor(count)
         self._alive = []  # buckets, which streams write to after a failure too
         self.executors = self.each(
             lambda rank: _core.StreamExecutor(
-                libraries.gpu, libraries.nccl, 0, rank, count, self.unique_id, timeout_s
+                libraries.gpu, libraries.nccl, 0, rank, count, self.unique_ids, timeout_s
             )
         )
         self.producers = [libraries.new_stream() for _ in range(count)]

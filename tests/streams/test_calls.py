@@ -170,7 +170,7 @@ def test_what_nccl_finds_on_one_rank_ends_all(gpus):
         first = communicator.all_reduce(torch.ones(30), timeout_s=30, async_op=True)
         first.synchronize()
         if communicator.rank == 1:
-            gpus.libraries.break_connection(gpus.unique_id, 1)
+            gpus.libraries.break_connection(gpus.unique_ids[1], 1)
         if communicator.rank != 2:  # so that nobody's result can come
             communicator.all_reduce(torch.ones(30), timeout_s=30, async_op=True).synchronize()
         while True:

@@ -95,10 +95,11 @@ def test_what_was_there_before_a_failure_stays_right(ranks):
     assert torch.equal(done.home, done.expected())
 
 
-def test_an_error_that_nccl_finds_comes_before_the_deadline(ranks):
+@pytest.mark.parametrize("lane", [0, 1])
+def test_an_error_that_nccl_finds_comes_before_the_deadline(ranks, lane):
     bucket = bucket_of(ranks)
     ticket = bucket.submit(ranks, 2, timeout_s=30)
-    ranks.libraries.break_connection(ranks.unique_id, 2)
+    ranks.libraries.break_connection(ranks.unique_ids[lane], 2)
 
     error = raised(lambda: ranks.executors[2].wait(ticket))
 
@@ -132,13 +133,13 @@ def test_abort_ends_what_is_in_flight(ranks):
 
 
 def test_a_rank_that_is_missing_at_the_start(libraries):
-    unique_id = _core.nccl_unique_id(libraries.nccl)
+    unique_ids = [_core.nccl_unique_id(libraries.nccl) for _ in range(2)]
     before = libraries.count()
 
     with pytest.raises(
         pat.TransportTimeout, match="rank 0: connection of all ranks: not all ranks"
     ):
-        _core.StreamExecutor(libraries.gpu, libraries.nccl, 0, 0, 2, unique_id, 0.05)
+        _core.StreamExecutor(libraries.gpu, libraries.nccl, 0, 0, 2, unique_ids, 0.05)
 
     assert libraries.count() == before
 
@@ -222,4 +223,6 @@ def test_nccl_that_is_not_there_is_named_with_the_way_to_get_it(libraries):
         _core.nccl_library(libraries.gpu)
     assert _core.nccl_library(libraries.nccl) == (libraries.nccl, "2.27.3")
     with pytest.raises(ValueError, match="unique id: expected 128 bytes, got 3"):
-        _core.StreamExecutor(libraries.gpu, libraries.nccl, 0, 0, 1, b"abc", 1.0)
+        _core.StreamExecutor(libraries.gpu, libraries.nccl, 0, 0, 1, [b"abc"], 1.0)
+    with pytest.raises(ValueError, match="streams: expected lanes, got none"):
+        _core.StreamExecutor(libraries.gpu, libraries.nccl, 0, 0, 1, [], 1.0)

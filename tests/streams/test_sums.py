@@ -19,6 +19,9 @@ OPTIONS = [
     {"early_out": True},
     {"ports": 4, "regions": 1},
     {"regions": 3, "early_out": True},
+    {"lanes": 2},
+    {"lanes": 2, "regions": 8, "early_out": True},
+    {"lanes": 2, "ports": 3, "regions": 1, "early_out": True},
 ]
 
 
