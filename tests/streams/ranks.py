@@ -81,7 +81,7 @@ class Ranks:
 class Bucket:
     """One collective of all ranks: contributions that come late, and what has to come out."""
 
-    def __init__(self, schedule, count, dtype, op, seed, **options):
+    def __init__(self, schedule, count, dtype, op, seed, lanes=1, **options):
         self.schedule = schedule
         self.op = op
         self.dtype = dtype
@@ -92,10 +92,11 @@ class Bucket:
             self.given = torch.randn(shape, generator=draw, dtype=torch.float64).to(dtype)
         else:
             self.given = torch.randint(0, 100, shape, generator=draw).to(dtype)
+        lanes = min(lanes, _core.lanes_for(schedule.ranks))
         self.home = torch.full_like(self.given, 77)
         self.seen = torch.full_like(self.given, 77)
         self.programs = [
-            _core.StreamProgram(schedule, rank, scales=scales, **options)
+            _core.StreamProgram(schedule, rank, scales=scales, lanes=lanes, **options)
             for rank in range(schedule.ranks)
         ]
 

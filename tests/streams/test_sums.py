@@ -20,7 +20,7 @@ OPTIONS = [
     {"ports": 4, "regions": 1},
     {"regions": 3, "early_out": True},
     {"lanes": 2},
-    {"lanes": 2, "regions": 8, "early_out": True},
+    {"lanes": 3, "regions": 8, "early_out": True},
     {"lanes": 2, "ports": 3, "regions": 1, "early_out": True},
 ]
 
