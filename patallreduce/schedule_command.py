@@ -1,6 +1,6 @@
 """`python -m patallreduce schedule`: print an algorithm's schedule as the papers print theirs.
 
-Or, with --streams, what the ranks queue on two streams of their GPUs, which --out draws.
+Or, with --streams, what the ranks queue on streams of their GPUs, which --out draws.
 """
 
 from __future__ import annotations
@@ -45,6 +45,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--rank", type=int, metavar="R", help="--streams: of this rank alone")
     parser.add_argument(
+        "--lanes",
+        type=int,
+        metavar="N",
+        help="--streams: streams for messages; default as on a GPU: one, or with --arrivals two, "
+        "for an odd number of ranks three",
+    )
+    parser.add_argument(
         "--out", metavar="FILE", help="--streams: draw what runs when, as a simple model has it"
     )
     parser.set_defaults(run=run)
@@ -52,8 +59,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Make the schedule that was asked for; the text is what to print."""
-    if not options.streams and (options.rank is not None or options.out):
-        raise ValueError("--rank and --out: only with --streams")
+    if not options.streams and (options.rank is not None or options.lanes or options.out):
+        raise ValueError("--rank, --lanes and --out: only with --streams")
     made = schedule(
         options.algorithm,
         options.ranks,
@@ -71,17 +78,23 @@ def run(options: argparse.Namespace) -> str:
 def _streams(made: Schedule, options: argparse.Namespace) -> str:
     from patallreduce.stream_tables import stream_tables
 
-    # As `StreamCommunicator` makes them for a sum.
-    early_out = options.arrivals is not None
-    programs = [StreamProgram(made, rank, early_out=early_out) for rank in range(made.ranks)]
+    # As csrc/streams/calls.cpp makes them for a sum.
+    early = options.arrivals is not None
+    lanes = options.lanes or (_core.lanes_for(made.ranks) if early else 1)
+    regions = max(2, made.segments) if lanes > 1 else 2
+    programs = [
+        StreamProgram(made, rank, lanes=lanes, regions=regions, early_out=early)
+        for rank in range(made.ranks)
+    ]
     if options.rank is not None and not 0 <= options.rank < made.ranks:
         raise ValueError(f"--rank: expected one of 0..{made.ranks - 1}, got {options.rank}")
     shown = range(made.ranks) if options.rank is None else [options.rank]
     about = f"{options.algorithm}, {made.ranks} ranks, {made.segments} segments"
     if options.out:
         _draw(made, programs, shown, about, options)
-    early = "; early out, for the arrivals are known" if early_out else ""
-    return f"{about}: on two streams of each GPU{early}\n\n" + stream_tables(
+    streams = f"{lanes} streams of messages and one of sums" if lanes > 1 else "two streams"
+    out = "; early out, for the arrivals are known" if early else ""
+    return f"{about}: on {streams} of each GPU{out}\n\n" + stream_tables(
         [programs[rank] for rank in shown]
     )
 
@@ -94,7 +107,7 @@ def _draw(
     options: argparse.Namespace,
 ) -> None:
     from patallreduce.stream_picture import Drawn, stream_picture
-    from patallreduce.stream_stages import stages_of
+    from patallreduce.stream_stages import results_of, stages_of
     from patallreduce.stream_times import stream_times
 
     segment_s = options.segment_time or 1.0 / made.segments
@@ -104,13 +117,14 @@ def _draw(
     stages = [stages_of(program) for program in programs]
     times = stream_times(
         stages,
-        [program.result_stage for program in programs],
+        [results_of(program) for program in programs],
         arrivals_s,
         queued_s=queued_s,
         segment_s=segment_s,
         sum_s=segment_s / _SUMS_FASTER,
     )
-    drawn = [Drawn(rank, stages[rank], times[rank], arrivals_s[rank]) for rank in shown]
+    lanes = programs[0].lanes
+    drawn = [Drawn(rank, stages[rank], times[rank], arrivals_s[rank], lanes) for rank in shown]
     stream_picture(
         drawn,
         options.out,

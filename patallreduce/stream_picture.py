@@ -1,8 +1,9 @@
-"""Picture: stream programs laid out in time, four lanes to a rank.
+"""Picture: stream programs laid out in time, a row for the host and for every stream of a rank.
 
 rank 0  host       [queues] ------------------------>   goes on at once
         caller's   ...backward]              [goes on   the stream that makes and takes the tensor
-        messages              [group 1][group 2]        hatched: waits for a peer, on the GPU
+        messages              [group 1][group 2]        hatched: waits for a peer, on the GPU;
+                                                        a row for each lane
         sums                           [1]     [2]<>    <>: the result is at home
 
 Arrows are events: to a group from the sums, or the arrival, that it waits for, to sums from their
@@ -17,18 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patallreduce import figures
-from patallreduce.stream_stages import Stage, waits
-from patallreduce.stream_tables import span
+from patallreduce.stream_stages import SUMS, Place, Stage, waits
+from patallreduce.stream_tables import lane_letter, span
 from patallreduce.stream_times import GroupTime, MessageTime, RankTimes, SumTime
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LANES = ("host", "caller's", "messages", "sums")
-_HOST, _CALLER, _MESSAGES, _SUMS = range(4)
-_RANK = 4.7  # lanes and a gap
-_HEIGHT = 0.7  # of a box, in lanes
+_HOST, _CALLER, _MESSAGES = range(3)  # then a row for each further lane, then sums
+_GAP = 0.7  # between ranks, in rows
+_HEIGHT = 0.7  # of a box, in rows
 _MOST = 3000  # boxes: more are no picture any more
 _LABELLED = 30  # groups of a rank
 _WAITS, _CALLERS = "#cfe3f2", "0.85"
@@ -43,6 +43,18 @@ class Drawn:
     stages: Sequence[Stage]
     times: RankTimes
     arrival_s: float
+    lanes: int = 1
+
+    @property
+    def sums_row(self) -> int:
+        """Of its rows the last one."""
+        return _MESSAGES + self.lanes
+
+    @property
+    def rows(self) -> list[str]:
+        """Their names, from top to bottom."""
+        letters = [lane_letter(lane, self.lanes) for lane in range(self.lanes)]
+        return ["host", "caller's", *(f"messages {letter}".strip() for letter in letters), "sums"]
 
 
 def stream_picture(
@@ -76,17 +88,20 @@ def stream_picture(
     )
     margin_s = 0.08 * (last_s - queued_s) or 0.1
     begin_s, end_s = queued_s - margin_s, last_s + margin_s
-    figure = figures.figure(13, 1.7 + 1.5 * len(ranks))
+    height = ranks[0].sums_row + 1 + _GAP  # of a rank, in rows
+    figure = figures.figure(13, 1.7 + 0.32 * height * len(ranks))
     panel = figure.subplots()
     panel.set_xlim(begin_s, end_s)
-    for row, drawn in enumerate(ranks):
-        _draw_host(panel, row, queued_s)
-        _draw_caller(panel, row, drawn)
-        _draw_streams(panel, row, drawn)
-        _draw_events(panel, row, drawn)
+    panel.set_ylim(len(ranks) * height - _GAP, -1.6)
+    for number, drawn in enumerate(ranks):
+        top = number * height
+        _draw_host(panel, top, queued_s)
+        _draw_caller(panel, top, drawn)
+        _draw_streams(panel, top, drawn)
+        _draw_events(panel, top, drawn)
     if len(ranks) > 1:
         _mark_last_arrival(panel, ranks)
-    _label_lanes(panel, ranks)
+    _label_rows(panel, ranks, height)
     panel.set_xlabel("time of a simple model, nothing measured [s]")
     if title:
         panel.set_title(title, loc="left")
@@ -95,15 +110,9 @@ def stream_picture(
     figures.save(figure, path)
 
 
-def _y(row: int, lane: int) -> float:
-    """The middle of a lane; downwards."""
-    return row * _RANK + lane
-
-
 def _box(
-    panel: Axes, at: tuple[int, int], begin_s: float, end_s: float, colour: str, *, text: str = ""
+    panel: Axes, y: float, begin_s: float, end_s: float, colour: str, *, text: str = ""
 ) -> None:
-    y = _y(*at)
     panel.broken_barh(
         [(begin_s, end_s - begin_s)],
         (y - _HEIGHT / 2, _HEIGHT),
@@ -124,18 +133,18 @@ def _box(
     )
 
 
-def _draw_host(panel: Axes, row: int, queued_s: float) -> None:
+def _draw_host(panel: Axes, top: float, queued_s: float) -> None:
     begin_s, end_s = panel.get_xlim()
-    _box(panel, (row, _HOST), begin_s, queued_s, "0.25", text="queues all")
+    _box(panel, top + _HOST, begin_s, queued_s, "0.25", text="queues all")
     panel.annotate(
         "",
-        (end_s, _y(row, _HOST)),
-        (queued_s, _y(row, _HOST)),
+        (end_s, top + _HOST),
+        (queued_s, top + _HOST),
         arrowprops={"arrowstyle": "->", "color": "0.5", "linewidth": 0.8},
     )
     panel.text(
         queued_s,
-        _y(row, _HOST) - 0.08,
+        top + _HOST - 0.08,
         "  goes on, waits for no GPU",
         fontsize=_SMALL,
         color="0.4",
@@ -143,18 +152,20 @@ def _draw_host(panel: Axes, row: int, queued_s: float) -> None:
     )
 
 
-def _draw_caller(panel: Axes, row: int, drawn: Drawn) -> None:
+def _draw_caller(panel: Axes, top: float, drawn: Drawn) -> None:
     begin_s, end_s = panel.get_xlim()
-    _box(panel, (row, _CALLER), begin_s, drawn.arrival_s, _CALLERS, text="backward")
-    _box(panel, (row, _CALLER), drawn.times.result_s, end_s, _CALLERS, text="goes on")
+    _box(panel, top + _CALLER, begin_s, drawn.arrival_s, _CALLERS, text="backward")
+    _box(panel, top + _CALLER, drawn.times.result_s, end_s, _CALLERS, text="goes on")
 
 
-def _draw_streams(panel: Axes, row: int, drawn: Drawn) -> None:
+def _draw_streams(panel: Axes, top: float, drawn: Drawn) -> None:
     labelled = len(drawn.times.groups) <= _LABELLED
+    sums_y = top + drawn.sums_row
     for group in drawn.times.groups:
+        y = top + _MESSAGES + group.place.lane
         panel.broken_barh(
             [(group.start_s, group.end_s - group.start_s)],
-            (_y(row, _MESSAGES) - _HEIGHT / 2, _HEIGHT),
+            (y - _HEIGHT / 2, _HEIGHT),
             facecolors=_WAITS,
             edgecolor=figures.BLUE,
             hatch="////",
@@ -163,14 +174,14 @@ def _draw_streams(panel: Axes, row: int, drawn: Drawn) -> None:
         for moved in _moves(group):
             begin_s, end_s = moved[0].begin_s, max(one.end_s for one in moved)
             text = _messages_text(moved) if labelled else ""
-            _box(panel, (row, _MESSAGES), begin_s, end_s, figures.BLUE, text=text)
+            _box(panel, y, begin_s, end_s, figures.BLUE, text=text)
     for one in drawn.times.sums:
-        _box(panel, (row, _SUMS), one.start_s, one.end_s, figures.VERMILION)
+        _box(panel, sums_y, one.start_s, one.end_s, figures.VERMILION)
         if labelled:
-            _label_sums(panel, row, one, drawn.stages[one.stage])
+            _label_sums(panel, sums_y, one, drawn.stages[one.stage])
     panel.plot(
         drawn.times.result_s,
-        _y(row, _SUMS),
+        sums_y,
         marker="D",
         color="black",
         markerfacecolor="white",
@@ -200,11 +211,11 @@ def _messages_text(moved: Sequence[MessageTime]) -> str:
     )
 
 
-def _label_sums(panel: Axes, row: int, one: SumTime, stage: Stage) -> None:
+def _label_sums(panel: Axes, y: float, one: SumTime, stage: Stage) -> None:
     copies = all(not each.held for each in stage.sums)
     panel.text(
         (one.start_s + one.end_s) / 2,
-        _y(row, _SUMS) + _HEIGHT / 2 + 0.04,
+        y + _HEIGHT / 2 + 0.04,
         ("copy " if copies else "") + ",".join(map(span, stage.sums)),
         ha="center",
         va="top",
@@ -213,30 +224,38 @@ def _label_sums(panel: Axes, row: int, one: SumTime, stage: Stage) -> None:
     )
 
 
-def _draw_events(panel: Axes, row: int, drawn: Drawn) -> None:
-    below, above = _HEIGHT / 2, -_HEIGHT / 2
-    groups = {one.stage: one for one in drawn.times.groups}
-    sums = {one.stage: one for one in drawn.times.sums}
-    arrival = drawn.arrival_s, _y(row, _CALLER) + below
-    awaited = waits(drawn.stages)
-    for group, stage in awaited.items():
-        start_s = groups[group].start_s
-        if stage in sums:
-            begin = sums[stage].end_s, _y(row, _SUMS) + above
-            end = start_s, _y(row, _MESSAGES) + below
-        else:
-            begin, end = arrival, (start_s, _y(row, _MESSAGES) + above)
-        _arrow(panel, begin, end, f"rank {drawn.rank}: sums {stage} -> group {group}")
-    for stage, one in sums.items():
-        end = one.start_s, _y(row, _SUMS) + above
-        if stage in groups:
-            begin = groups[stage].end_s, _y(row, _MESSAGES) + below
-            _arrow(panel, begin, end, f"rank {drawn.rank}: group {stage} -> sums {stage}")
-        if one.start_s <= drawn.arrival_s:
-            _arrow(panel, arrival, end, f"rank {drawn.rank}: arrival -> sums {stage}")
-    result_s = drawn.times.result_s
-    end = result_s, _y(row, _CALLER) + below
-    _arrow(panel, (result_s, _y(row, _SUMS)), end, f"rank {drawn.rank}: result", dashed=True)
+def _draw_events(panel: Axes, top: float, drawn: Drawn) -> None:
+    half = _HEIGHT / 2
+    boxes: dict[Place, tuple[float, float]] = {
+        **{one.place: (one.start_s, one.end_s) for one in drawn.times.groups},
+        **{Place(SUMS, one.stage): (one.start_s, one.end_s) for one in drawn.times.sums},
+    }
+    arrival = drawn.arrival_s, top + _CALLER + half
+
+    def y_of(place: Place) -> float:
+        return top + (drawn.sums_row if place.lane == SUMS else _MESSAGES + place.lane)
+
+    def name_of(place: Place) -> str:
+        if place.lane == SUMS:
+            return f"sums {place.stage}"
+        return f"group {place.stage}{lane_letter(place.lane, drawn.lanes)}"
+
+    for waiter, awaited in waits(drawn.stages).items():
+        for one in awaited:
+            down = y_of(waiter) > y_of(one)
+            begin = arrival
+            if one in boxes:
+                begin = boxes[one][1], y_of(one) + (half if down else -half)
+            down = down or one not in boxes
+            end = boxes[waiter][0], y_of(waiter) + (-half if down else half)
+            _arrow(panel, begin, end, f"rank {drawn.rank}: {name_of(one)} -> {name_of(waiter)}")
+    for place, (start_s, _) in boxes.items():
+        if place.lane == SUMS and start_s <= drawn.arrival_s:
+            what = f"rank {drawn.rank}: arrival -> {name_of(place)}"
+            _arrow(panel, arrival, (start_s, y_of(place) - half), what)
+    result = drawn.times.result_s, top + drawn.sums_row
+    end = drawn.times.result_s, top + _CALLER + half
+    _arrow(panel, result, end, f"rank {drawn.rank}: result", dashed=True)
 
 
 def _arrow(
@@ -273,7 +292,7 @@ def _mark_last_arrival(panel: Axes, ranks: Sequence[Drawn]) -> None:
         for one in drawn.times.sums
         if drawn is not last
     )
-    bottom = _y(len(ranks) - 1, _SUMS) + 0.5
+    bottom = panel.get_ylim()[0]
     panel.vlines(last.arrival_s, -0.9, bottom, color="0.3", linewidth=1, zorder=0)
     panel.text(
         last.arrival_s,
@@ -286,17 +305,20 @@ def _mark_last_arrival(panel: Axes, ranks: Sequence[Drawn]) -> None:
     )
 
 
-def _label_lanes(panel: Axes, ranks: Sequence[Drawn]) -> None:
+def _label_rows(panel: Axes, ranks: Sequence[Drawn], height: float) -> None:
     panel.set_yticks(
-        [_y(row, lane) for row in range(len(ranks)) for lane in range(4)],
         [
-            f"rank {drawn.rank}   {name}" if lane == 0 else name
+            number * height + row
+            for number, drawn in enumerate(ranks)
+            for row in range(len(drawn.rows))
+        ],
+        [
+            f"rank {drawn.rank}   {name}" if row == 0 else name
             for drawn in ranks
-            for lane, name in enumerate(_LANES)
+            for row, name in enumerate(drawn.rows)
         ],
     )
     panel.tick_params(axis="y", length=0)
-    panel.set_ylim(_y(len(ranks) - 1, _SUMS) + 1.0, -1.6)
 
 
 def _add_legend(figure: Figure) -> None:
@@ -305,7 +327,7 @@ def _add_legend(figure: Figure) -> None:
     from matplotlib.patches import Patch
 
     handles: dict[str, Artist] = {
-        "on stream messages: messages move": Patch(color=figures.BLUE),
+        "on a stream of messages: they move": Patch(color=figures.BLUE),
         "the group waits for a peer, on the GPU": Patch(
             facecolor=_WAITS, edgecolor=figures.BLUE, hatch="////", linewidth=0.4
         ),

@@ -1,8 +1,8 @@
 """When would the groups and sums of stream programs run? A model for pictures, measured nowhere.
 
-A group starts when the group before it in its lane and what it waits for are over; its messages move
-once the peers' groups have started, too; it ends with its last message. A message, and a sum, takes time
-by its segments alone. So links have no latency, do not share, and kernels start at once.
+A group starts when the group before it in its lane, and what it waits for, are over; its messages
+move once the peers' groups have started, too; it ends with its last message. A message, and a sum,
+takes time by its segments alone. So links have no latency, do not share, and kernels start at once.
 """
 
 from __future__ import annotations
