@@ -6,8 +6,9 @@ rank 0  host       [queues] ------------------------>   goes on at once
                                                         a row for each lane
         sums                           [1]     [2]<>    <>: the result is at home
 
-Arrows are events: to a group from the sums, or the arrival, that it waits for, to sums from their
-group, and from the result to the caller. Times are those of `stream_times`: nothing is measured.
+Arrows are events: to a group from the sums, the arrival, or another lane's group that it waits for, to
+sums from their groups, and from the result to the caller; grey where something else held up what
+waits. Times are those of `stream_times`: nothing is measured.
 """
 
 from __future__ import annotations
@@ -248,7 +249,8 @@ def _draw_events(panel: Axes, top: float, drawn: Drawn) -> None:
                 begin = boxes[one][1], y_of(one) + (half if down else -half)
             down = down or one not in boxes
             end = boxes[waiter][0], y_of(waiter) + (-half if down else half)
-            _arrow(panel, begin, end, f"rank {drawn.rank}: {name_of(one)} -> {name_of(waiter)}")
+            what = f"rank {drawn.rank}: {name_of(one)} -> {name_of(waiter)}"
+            _arrow(panel, begin, end, what, decides=begin[0] >= end[0])
     for place, (start_s, _) in boxes.items():
         if place.lane == SUMS and start_s <= drawn.arrival_s:
             what = f"rank {drawn.rank}: arrival -> {name_of(place)}"
@@ -265,6 +267,7 @@ def _arrow(
     what: str,
     *,
     dashed: bool = False,
+    decides: bool = True,
 ) -> None:
     from matplotlib.patches import FancyArrowPatch
 
@@ -277,8 +280,8 @@ def _arrow(
         shrinkB=0,
         linewidth=0.8,
         linestyle=(0, (2, 1.5)) if dashed else "-",
-        color="black",
-        zorder=4,
+        color="black" if decides else "0.65",
+        zorder=4 if decides else 3,
     )
     arrow.set_gid(what)
     panel.add_patch(arrow)
@@ -332,7 +335,7 @@ def _add_legend(figure: Figure) -> None:
             facecolor=_WAITS, edgecolor=figures.BLUE, hatch="////", linewidth=0.4
         ),
         "on stream sums": Patch(color=figures.VERMILION),
-        "event: what it points at waits for it": Line2D(
+        "event: what it points at waits for it (grey: no longer)": Line2D(
             [], [], color="black", marker=">", markersize=5
         ),
         "the rank has its result": Line2D(
