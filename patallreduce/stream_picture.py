@@ -6,8 +6,8 @@ rank 0  host       [queues] ------------------------>   goes on at once
                                                         a row for each lane
         sums                           [1]     [2]<>    <>: the result is at home
 
-Arrows are events: to a group from the sums, the arrival, or another lane's group that it waits for, to
-sums from their groups, and from the result to the caller; grey where something else held up what
+Arrows are events: to a group from the sums, the arrival, or another lane's group that it waits for,
+to sums from their groups, and from the result to the caller; grey where something else held up what
 waits. Times are those of `stream_times`: nothing is measured.
 """
 
