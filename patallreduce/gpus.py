@@ -73,6 +73,6 @@ class Gpus:
             self._rendezvous.from_rank_0(
                 f"nccl/{number}/{lane}", _core.nccl_unique_id(path) if rank == 0 else b""
             )
-            for lane in range(_core.lanes_for(self._engine.ranks))
+            for lane in range(_core.lanes_for(self._rendezvous.ranks))
         ]
         return _core.StreamCalls(self._engine, kernels, path, index, unique_ids, self._timeout_s)

@@ -116,7 +116,6 @@ def test_every_algorithm(collective, name):
     """Of eight ranks: at most a tenth of the groups is left that both receives and sends."""
     schedule = pat.schedule(name, 8, 16, [0.0] * 7 + [1.0], collective=collective)
     one, two = (groups_of(schedule, lanes) for lanes in (1, 2))
-    assert set(two) >= {(rank, level, 0) for rank, level, lane in two if lane == 0}
     assert {group[:2] for group in two} == {group[:2] for group in one}
     assert 10 * mixed(schedule, 2) <= len(two)
 

@@ -37,6 +37,7 @@ struct Hub {
   std::mutex mutex;
   std::condition_variable changed;
   int joined = 0;
+  std::map<int, int> received;  // rank -> messages that have come
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<Message>>> sends, receives;
 };
 
@@ -70,6 +71,7 @@ void match(Hub& hub, std::pair<int, int> pair) {
     Message &from = *sends.front(), &to = *receives.front();
     if (from.bytes == to.bytes) {
       std::memcpy(to.memory, from.memory, from.bytes);
+      ++hub.received[pair.second];
     } else {
       from.wrong = to.wrong = true;
     }
@@ -211,4 +213,13 @@ EXPORT int played_break(const char* id, int rank) {
   if (found == comms.end()) return invalid_argument;
   found->second->error = remote_error;
   return success;
+}
+
+// For tests: how many messages a rank has been given so far.
+EXPORT int played_received(const char* id, int rank) {
+  std::lock_guard lock(hubs_mutex);
+  const auto found = hubs.find(id);
+  if (found == hubs.end()) return -1;
+  std::lock_guard hub_lock(found->second->mutex);
+  return found->second->received[rank];
 }

@@ -325,6 +325,6 @@ class TestPicture:
     def test_too_many_boxes_are_refused(self, capsys, monkeypatch):
         with pytest.raises(SystemExit):
             command(
-                monkeypatch, "slt", "--ranks", 8, "--segments", 900, "--streams", "--out", "x.png"
+                monkeypatch, "slt", "--ranks", 8, "--segments", 300, "--streams", "--out", "x.png"
             )
         assert "expected 1 to 3000 groups and sums to draw" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Every algorithm over played streams, whose work is late at random: right sums to the bit."""
 
 import random
+import time
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Schedule, Step
-from tests.streams.ranks import Bucket
+from tests.streams.ranks import Bucket, Ranks
 
 COLLECTIVES = ["all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast"]
 NAMES = [(collective, name) for collective in COLLECTIVES for name in pat.algorithms(collective)]
@@ -157,3 +158,26 @@ def test_a_rank_with_a_late_contribution_holds_nobody_up_for_nothing(ranks_of):
     ranks.executors[1].wait(tickets[1])
     ranks.each(lambda rank: ranks.libraries.synchronise(ranks.consumers[rank]))
     assert same_bits(bucket.home, bucket.expected())
+
+
+@pytest.mark.parametrize(("lanes", "comes"), [(1, 1), (2, 4)])
+def test_the_late_end_of_a_chain_is_given_everything_before_its_contribution(
+    lanes, comes, libraries
+):
+    ranks = Ranks(libraries, 4)
+    schedule = pat.schedule("slt", 4, 4, [0.0, 0.0, 0.0, 1.0])
+    options = {"lanes": lanes, "regions": 4, "early_out": True}
+    bucket = Bucket(schedule, 40, torch.float32, "sum", 1, **options)
+    libraries.sleep(ranks.producers[3], 400)
+
+    tickets = ranks.each(lambda rank: bucket.submit(ranks, rank))
+
+    seen = []
+    while bucket.home[3, 0] == 77:  # its producing stream still sleeps
+        seen.append(libraries.received(ranks.unique_ids, 3))
+        time.sleep(0.01)
+    assert max(seen[:-2]) == comes
+    ranks.each(lambda rank: ranks.executors[rank].wait(tickets[rank]))
+    ranks.each(lambda rank: libraries.synchronise(ranks.consumers[rank]))
+    assert same_bits(bucket.seen, bucket.expected())
+    ranks.close()
