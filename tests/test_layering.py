@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},
     "tree_sum": {"reduction", "executor"},
-    "streams": {"schedule", "reduction"},
+    "streams": {"schedule", "reduction", "executor"},
 }
 FOLDERS = sorted(path.name for path in CORE.iterdir() if path.is_dir())
 SOURCES = sorted(path for path in CORE.rglob("*") if path.suffix in {".h", ".cpp", ".cu", ".cuh"})

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "executor/arithmetic.h"
 #include "executor/call.h"
 #include "executor/control.h"
 #include "executor/given.h"
@@ -60,6 +62,14 @@ class Engine {
   // Never waits. `data` must stay valid until the ticket is done. A failed communicator gives a
   // ticket that is done and failed.
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s);
+  // As submit, and `on_done` of the ticket: see there. A ticket that is refused never calls it.
+  std::shared_ptr<Ticket> submit_told(void* data, Call call, double timeout_s,
+                                      std::function<void()> on_done);
+  // Throws what submit would of this call; makes its schedule, which submit then has.
+  void check(const Call& call);
+  // From here on calls carried by `device` are summed by this. Once. Before it the announcements of
+  // other ranks wait for this rank's call.
+  void set_device(std::unique_ptr<Arithmetic> device);
   // What a call asks for that is to run `schedule`: see executor/given.h.
   ScheduleKey given(const Schedule& schedule) const { return given_key(schedule, ranks_, rank_); }
   // Drives until the ticket is done or `slice_s` has passed; true if done.
@@ -80,6 +90,7 @@ class Engine {
 
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
+  void end(Failure failure);  // the same, with what all ranks are to raise
   // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
   void close(double timeout_s);
 
@@ -114,7 +125,9 @@ class Engine {
     std::int64_t resolved = -1;  // iteration of the last planned call that arrived here
   };
 
-  std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake);
+  std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake,
+                                 std::function<void()> on_done = {});
+  Scratch* scratch_for(const Call& call);  // null: nothing here sums in such memory
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
   void rest(double at_most_s, std::unique_lock<std::mutex>& driving);
@@ -164,6 +177,9 @@ class Engine {
   std::mutex driving_;  // guards everything down to the next comment
   std::shared_ptr<Transport> transport_;
   Scratch scratch_;
+  std::unique_ptr<Arithmetic> device_;  // null: none
+  std::unique_ptr<Scratch> device_scratch_;
+  std::atomic<bool> has_device_{false};  // for callers, who do not hold the lock
   Events events_;
   Liveness liveness_;
   Lineup lineup_;                                       // on rank 0: of dynamic collectives

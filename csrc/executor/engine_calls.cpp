@@ -178,8 +178,10 @@ void Engine::arrive(Submission& submission) {
 }
 
 void Engine::prepare(std::uint64_t seq, Pending& pending) {
+  Scratch* const scratch = scratch_for(pending.call);
+  if (!scratch) return;  // announced before this rank has its GPU: its own call will tell
   pending.operation = std::make_unique<Operation>(
-      seq, pending.call, program(pending.call.key, rank_), -1, *transport_, scratch_);
+      seq, pending.call, program(pending.call.key, rank_), -1, *transport_, *scratch);
 }
 
 // On rank 0: another one has arrived at a dynamic collective.
@@ -202,10 +204,11 @@ void Engine::begin_dynamic(std::uint64_t seq) {
   if (!pending.operation) {
     const auto own = std::find_if(places.begin(), places.end(),
                                   [this](const Place& place) { return place.rank == rank_; });
-    if (own == places.end()) return;
+    Scratch* const scratch = scratch_for(pending.call);
+    if (own == places.end() || !scratch) return;
     pending.operation =
         std::make_unique<Operation>(seq, pending.call, program(pending.call.key, own->place),
-                                    own->place, *transport_, scratch_);
+                                    own->place, *transport_, *scratch);
   }
   for (const Place& place : places) pending.operation->stand(place);
   places_.erase(seq);
@@ -274,6 +277,7 @@ void Engine::finish(Pending& pending, std::shared_ptr<const Failure> failure) {
   ticket.failure = std::move(failure);
   ticket.finish_s = now_s();
   ticket.done.store(true, std::memory_order_release);
+  if (ticket.on_done) ticket.on_done();
   if (!pending.queued) return;
   std::lock_guard lock(done_mutex_);
   done_.push_back(pending.ticket);

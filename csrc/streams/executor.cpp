@@ -75,9 +75,7 @@ std::shared_ptr<StreamTicket> StreamExecutor::submit(std::shared_ptr<const Strea
   const bool scales = call.op == Op::avg && is_floating(call.dtype);
   PATR_CHECK(program->scales == scales, std::invalid_argument, "rank ", rank(), ": ", name(call.op),
              " of ", name(call.dtype), " needs a program with scales = ", scales);
-  PATR_CHECK(!device_->captures(call.producer), std::invalid_argument, "rank ", rank(),
-             ": a CUDA graph is being made of the stream: collectives are not part of graphs, "
-             "because a graph would be run again without the other ranks' agreement");
+  device_->refuse_capture(call.producer, rank());
   auto ticket = std::make_shared<StreamTicket>();
   ticket->call = call;
   ticket->program = std::move(program);
