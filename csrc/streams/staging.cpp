@@ -62,12 +62,17 @@ std::shared_ptr<StagedTicket> Staging::submit(void* home, Call call, void* produ
              ": expected memory for ", call.count, " elements, got none");
   call.carrier = direct_ ? Carrier::device : Carrier::host;
   engine_->check(call);
-  device_->refuse_capture(producer, rank);
 
   Lock lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   PATR_CHECK(!closing_, TransportError, "rank ", rank, ": the communicator is closed");
   if (const auto failed = engine_->failure()) raise(*failed);
+  try {
+    device_->refuse_capture(producer, rank);
+  } catch (const CudaError&) {
+    fail(std::current_exception());
+    throw;
+  }
   auto ticket = std::make_shared<StagedTicket>();
   ticket->call = std::move(call);
   ticket->home = home;
