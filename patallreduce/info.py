@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from patallreduce import _core, cuda, environment, stream_communicator, ucx
+from patallreduce import _core, cuda, environment, nccl, ucx
 from patallreduce.schedules import algorithms
 
 _FEATURES = ("f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16", "avx512_fp16", "asimd")
@@ -87,7 +87,7 @@ def _gpus() -> str:
 
 def _nccl() -> str:
     try:
-        path, nccl_version = _core.nccl_library(stream_communicator.nccl_path())
+        path, nccl_version = _core.nccl_library(nccl.library_path())
     except (OSError, _core.TransportError) as error:
         return str(error).removeprefix("NCCL: ")
     return f"{nccl_version} at {path}"
