@@ -26,8 +26,9 @@ def run_fixture(gpu, monkeypatch):
     assert gpu.device == 0
     monkeypatch.chdir(ROOT)
 
-    def run(ranks, body, timeout_s):
-        command = [sys.executable, "-m", "tests.cuda.rank_bodies", body, str(timeout_s - 5)]
+    def run(ranks, body, timeout_s, transport="nccl"):
+        module = [sys.executable, "-m", "tests.cuda.rank_bodies"]
+        command = [*module, body, str(timeout_s - 5), transport]
         with OneGpu(ranks) as one_gpu:
             results = one_gpu.run(command, timeout_s=timeout_s, check=False)
         met = []
@@ -56,6 +57,24 @@ def test_every_algorithm_and_dtype(run, ranks):
     assert len({one["digest"] for one in met}) == 1, "ranks ended with different bits"
 
 
+@pytest.mark.parametrize("ranks", RANKS)
+def test_every_algorithm_and_dtype_through_host_memory(run, ranks):
+    met, results = run(ranks, "sums", 120.0, "staged")
+
+    assert_clean(results)
+    assert [one["wrong"] for one in met] == [[]] * ranks
+    assert len({one["digest"] for one in met}) == 1, "ranks ended with different bits"
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_ddp_is_at_parity_over_100_steps(run, ranks):
+    met, results = run(ranks, "parity", 120.0)
+
+    assert_clean(results)
+    assert max(one["apart"] for one in met) < 1e-4
+    assert len({one["digest"] for one in met}) == 1, "replicas have drifted apart"
+
+
 # At 8 ranks the GPU's turns alone may take minutes.
 @pytest.mark.parametrize("ranks", [2, 4, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_thousand_iterations_leave_nothing_behind(run, ranks):
@@ -81,11 +100,13 @@ def test_a_rank_that_is_gone(run, ranks, how):
         if rank == VICTIM:
             continue
         first, again = one["first"], one["again"]
-        assert first["raised"] in {"TransportTimeout", "TransportError"}
         assert first["took_s"] < DEADLINE_S + TEARDOWN_S
-        assert (again["raised"], again["text"]) == (first["raised"], first["text"])
+        assert again["raised"] is not None
         assert again["took_s"] < 1.0
         if how == "silent":
-            assert first["raised"] == "TransportTimeout"
-            assert f"did not end within {DEADLINE_S:g} s" in first["text"]
+            assert (first["raised"], first["named"]) == ("TransportTimeout", VICTIM)
+            assert first["took_s"] > DEADLINE_S - 1
+        else:  # UCX names who is gone; NCCL, where it is first to see it, does not
+            assert first["raised"] in {"PeerLostError", "TransportError"}
+            assert first["named"] in {VICTIM, None, -1}
     assert took_s < 80.0
