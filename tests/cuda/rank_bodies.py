@@ -1,7 +1,8 @@
-"""What one rank of several on a GPU does: `python -m tests.cuda.rank_bodies BODY` is such a rank.
+"""What one rank of several on a GPU does: `run_processes` starts them.
 
 A body takes a Rank and returns what it met, for JSON. tests/cuda/test_gpu_ranks.py starts them as
-processes on a GPU; tests/streams/test_rank_bodies.py runs them on threads, over played libraries.
+processes on a GPU; tests/streams/test_rank_bodies.py runs them on threads, over played libraries,
+and as processes on the processor.
 """
 
 import copy
@@ -23,10 +24,13 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
+from benchmarks.lab.one_gpu import OneGpu
+from patallreduce.gpu_calls import GpuWork
 from tests.cuda.patterns import DTYPES, OPS
 
 VICTIM = 1
 DEADLINE_S = 5.0  # of collectives that cannot end
+TEARDOWN_S = 20.0  # to give up a communicator and end a process
 START_S = 60.0
 COUNTS = [1, 1000, 70001]  # less than a segment each, some vectors, more than a block
 DYNAMIC = {"slt_dynamic"}  # streams are given their work before ranks arrive
@@ -48,9 +52,13 @@ class Rank:
         """Start an all-reduce; its work."""
         return self.communicator.all_reduce(bucket, op, algorithm, True, **options)
 
+    def finish(self, work):
+        """Wait on the host until the result is there."""
+        work.synchronize() if isinstance(work, GpuWork) else work.wait()
+
     def barrier(self):
         """Wait for all ranks."""
-        self.queue(torch.ones(1, device=self.device)).synchronize()
+        self.finish(self.queue(torch.ones(1, device=self.device)))
 
     def wait_for(self, key, ranks):
         """Wait until these ranks have set a key."""
@@ -122,12 +130,21 @@ def sums(here, seed=1):
             works.append(here.queue(call.bucket, op, algorithm, **options))
             calls.append(call)
         for work, call in zip(works, calls, strict=True):
-            work.synchronize()
+            here.finish(work)
             if count := call.wrong():
                 wrong.append(f"{algorithm}, {call.op} of {call.dtype}: {count} wrong elements")
             digest.update(call.bits())
             calls_made += 1
     return {"calls": calls_made, "wrong": wrong, "digest": digest.hexdigest()}
+
+
+def sums_or_refusal(here):
+    """As `sums`, where the transport takes the GPU's memory; else what it says."""
+    try:
+        here.barrier()
+    except pat.TransportError as error:
+        return {"refused": str(error)}
+    return sums(here)
 
 
 def resources(here):
@@ -160,7 +177,7 @@ def endurance(here, iterations=1000):
         algorithm = ["recursive_doubling", "slt"][iteration % 20 == 0]
         for bucket in buckets:
             here.queue(bucket, "avg", algorithm).wait()
-        if iteration % 10 == 9:
+        if iteration % 5 == 4:
             here.barrier()
     took_s, after = time.monotonic() - started_s, resources(here)
     right = all(bool((bucket == 1).all()) for bucket in buckets)
@@ -169,10 +186,10 @@ def endurance(here, iterations=1000):
 
 def growth(met, iterations):
     """What has grown by more than it may: (before, after) by name, of what `endurance` met."""
-    # How many collectives are in flight, each with its events, is up to the host, and a thread or
-    # a descriptor may come and go; a leak is one or more an iteration.
+    # How many of ten collectives are in flight, each with some ten events, is up to the host, and a
+    # thread or a descriptor may come and go; a leak is one or more for each of 2 an iteration.
     few = iterations // 10
-    may_grow = {"events": few, "threads": few, "descriptors": few, "scratch_bytes": 0}
+    may_grow = {"events": iterations, "threads": few, "descriptors": few, "scratch_bytes": 0}
     may_grow["device_bytes"] = 8 << 20  # others may use the GPU
     pairs = {name: (before, met["after"][name]) for name, before in met["before"].items()}
     return {
@@ -190,7 +207,7 @@ def attempt(here):
         buckets = [torch.ones(1000, device=here.device) for _ in range(3)]
         works = [here.queue(bucket, timeout_s=DEADLINE_S) for bucket in buckets]
         for work in works:
-            work.synchronize()
+            here.finish(work)
     except pat.TransportError as error:
         named = getattr(error, "rank", None)
         met = {"raised": type(error).__name__, "text": str(error), "named": named}
@@ -201,7 +218,9 @@ def missing(here, how):
     """After a good collective one rank is gone: what the others meet, and once more afterwards."""
     others = [rank for rank in range(here.ranks) if rank != VICTIM]
     here.barrier()
+    here.store.set(f"met/{here.rank}", "")
     if here.rank == VICTIM:
+        here.wait_for("met", others)  # it had its own result before others had theirs
         if how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         here.wait_for("over", others)
@@ -250,12 +269,53 @@ def parity(here, steps=100):
     return {"apart": apart, "digest": hashlib.sha256(bits).hexdigest()}
 
 
+def run_processes(ranks, body, timeout_s, *, transport="nccl", device="cuda:0"):
+    """Run a body on processes: what each rank met, None if it said nothing, and how it ended."""
+    module = [sys.executable, "-m", "tests.cuda.rank_bodies"]
+    with OneGpu(ranks) as one_gpu:
+        command = [*module, body, str(timeout_s - 5), transport, device]
+        results = one_gpu.run(command, timeout_s=timeout_s, check=False)
+    met = []
+    for result in results:
+        lines = [line for line in result.output.splitlines() if line.startswith(RESULT)]
+        met.append(json.loads(lines[0].removeprefix(RESULT)) if lines else None)
+    return met, results
+
+
+def assert_clean(results):
+    """All ended well."""
+    for result in results:
+        assert result.exit_code == 0, result.output[-2000:]
+        assert "Traceback" not in result.output
+        assert "terminate called" not in result.output
+
+
+def assert_gone(met, results, how):
+    """The victim ended as it should, and all others met an error in time and ended well."""
+    others = [rank for rank in range(len(met)) if rank != VICTIM]
+    victim = results[VICTIM]
+    assert victim.exit_code == (-signal.SIGKILL if how == "killed" else 0), victim.output
+    assert_clean([results[rank] for rank in others])
+    for rank in others:
+        first, again = met[rank]["first"], met[rank]["again"]
+        assert first["took_s"] < DEADLINE_S + TEARDOWN_S
+        assert again["raised"] is not None
+        assert again["took_s"] < 1.0
+        if how == "silent":
+            assert (first["raised"], first["named"]) == ("TransportTimeout", VICTIM)
+            assert first["took_s"] > DEADLINE_S - 1
+        else:  # UCX names who is gone; NCCL, where it is first to see it, does not
+            assert first["raised"] in {"PeerLostError", "TransportError"}
+            assert first["named"] in {VICTIM, None, -1}
+
+
 def main():
-    body, timeout_s, transport = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+    body, timeout_s, transport, on = sys.argv[1], float(sys.argv[2]), *sys.argv[3:]
     faulthandler.enable()
     faulthandler.dump_traceback_later(timeout_s, exit=True)  # shows where a hanging rank hangs
-    device = torch.device("cuda", 0)
-    torch.cuda.set_device(device)
+    device = torch.device(on)
+    if on != "cpu":
+        torch.cuda.set_device(device)
     timeout = datetime.timedelta(seconds=START_S)
     dist.init_process_group("gloo", timeout=timeout)
     rank, ranks = dist.get_rank(), dist.get_world_size()

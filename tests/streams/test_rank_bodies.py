@@ -1,5 +1,7 @@
 """What ranks do on a GPU (tests/cuda/rank_bodies.py), tried on threads over played libraries."""
 
+from pathlib import Path
+
 import pytest
 import torch.distributed as dist
 
@@ -7,6 +9,8 @@ from tests.cuda import rank_bodies
 from tests.cuda.patterns import DTYPES, OPS
 from tests.cuda.rank_bodies import VICTIM, Call, Rank
 from tests.streams.communicators import CPU, GpuRanks
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(name="run")
@@ -64,6 +68,21 @@ def test_parity_of_cpu_tensors(processes):
 
     assert first["apart"] < 1e-5
     assert first["digest"] == second["digest"]
+
+
+def test_processes_on_the_processor(monkeypatch):
+    """What a GPU's test does with processes, all but the GPU: ranks that sum, and one is killed."""
+    monkeypatch.chdir(ROOT)
+    on_cpu = {"transport": "ucx", "device": "cpu"}
+
+    met, results = rank_bodies.run_processes(2, "sums_or_refusal", 40.0, **on_cpu)
+    rank_bodies.assert_clean(results)
+    assert [one["wrong"] for one in met] == [[], []]
+    assert met[0]["digest"] == met[1]["digest"]
+
+    met, results = rank_bodies.run_processes(3, "killed", 40.0, **on_cpu)
+    rank_bodies.assert_gone(met, results, "killed")
+    assert met[0]["first"]["raised"] == "PeerLostError"
 
 
 @pytest.mark.parametrize("op", OPS)
