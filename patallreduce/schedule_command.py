@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> str:
 def _streams(made: Schedule, options: argparse.Namespace) -> str:
     from patallreduce.stream_tables import stream_tables
 
-    # As `StreamCommunicator` makes them for a sum.
+    # As a communicator makes them for a sum.
     early_out = options.arrivals is not None
     programs = [StreamProgram(made, rank, early_out=early_out) for rank in range(made.ranks)]
     if options.rank is not None and not 0 <= options.rank < made.ranks:
