@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from patallreduce import _core, cuda, nccl
+from patallreduce import _core, cuda, nccl, ucx
+from patallreduce.cuda_memory import check_ucx_takes_cuda
 from patallreduce.gpu_calls import GpuCalls, NativeCalls
 from patallreduce.rendezvous import Rendezvous
 
@@ -67,6 +68,11 @@ class Gpus:
             raise TypeError(f"expected a CPU tensor, got {device}: ranks as threads have no GPUs")
         kernels = cuda.library_path()
         index = device.index or 0
+        if self._transport in ("staged", "ucx"):
+            direct = self._transport == "ucx"
+            if direct:
+                check_ucx_takes_cuda(ucx.library_path())
+            return _core.Staging(self._engine, kernels, index, direct)
         path = nccl.library_path()
         rank, number = self._rendezvous.rank, len(self._made)
         unique_ids = [

@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> str:
 def _streams(made: Schedule, options: argparse.Namespace) -> str:
     from patallreduce.stream_tables import stream_tables
 
-    # As csrc/streams/calls.cpp makes them for a sum.
+    # As a communicator makes them for a sum.
     early = options.arrivals is not None
     lanes = options.lanes or (_core.lanes_for(made.ranks) if early else 1)
     regions = max(2, made.segments) if lanes > 1 else 2

@@ -13,6 +13,7 @@ void bind_reduction(py::module_& m);
 void bind_cuda(py::module_& m);
 void bind_transport(py::module_& m);
 void bind_executor(py::module_& m);
+void bind_staging(py::module_& m);
 void bind_streams(py::module_& m);
 void bind_simulation(py::module_& m);
 void bind_network(py::module_& m);

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bind_transport(m);
   patallreduce::bind_executor(m);
   patallreduce::bind_streams(m);
+  patallreduce::bind_staging(m);
   patallreduce::bind_simulation(m);
   patallreduce::bind_monitor(m);
   patallreduce::bind_prediction(m);

@@ -41,7 +41,7 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
       ranks_(transport->ranks()),
       options_(std::move(options)),
       transport_(std::move(transport)),
-      scratch_(options_.scratch_bytes),
+      scratch_(options_.scratch_bytes, host_arithmetic()),
       liveness_(ranks_, rank_),
       lineup_(ranks_),
       greeted_(ranks_, 0),
@@ -74,28 +74,58 @@ std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double time
   return submit({data, std::move(call), timeout_s, {}, true, {}}, true);
 }
 
-std::shared_ptr<Ticket> Engine::submit(std::shared_ptr<StreamQueue> queue, void* data, Call call,
-                                       double timeout_s) {
-  return submit({data, std::move(call), timeout_s, {}, false, std::move(queue)}, true);
+std::shared_ptr<Ticket> Engine::submit_told(void* data, Call call, double timeout_s,
+                                            std::function<void()> on_done) {
+  return submit({data, std::move(call), timeout_s, {}, false, {}}, true, std::move(on_done));
 }
 
-std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake) {
-  const Call& call = submission.call;
-  PATR_CHECK((call.carrier == Carrier::streams) == (submission.stream_queue != nullptr),
-             std::invalid_argument, "rank ", rank_, ": a call carried by ", name(call.carrier),
-             submission.stream_queue ? " was given" : " needs", " streams");
-  // A ScheduleError belongs to the caller.
-  if (submission.stream_queue) {
-    PATR_CHECK(!options_.steps_source.dynamic(call.key), ScheduleError, "expected on rank ", rank_,
-               " an algorithm whose order is known before ranks arrive, since streams are given "
-               "their work beforehand; got ",
-               call.key.algorithm);
-    submission.stream_queue->prepare(call.key);
-  } else {
+std::shared_ptr<Ticket> Engine::submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
+                                          double timeout_s, std::function<void()> on_done) {
+  return submit({data, std::move(call), timeout_s, {}, false, std::move(queue)}, true,
+                std::move(on_done));
+}
+
+void Engine::set_device(std::unique_ptr<Arithmetic> device) {
+  std::lock_guard lock(driving_);
+  PATR_CHECK(!closed_, TransportError, "rank ", rank_, ": the communicator is closed");
+  PATR_CHECK(!device_, std::invalid_argument, "rank ", rank_,
+             ": expected one GPU per communicator, got a second one");
+  device_ = std::move(device);
+  device_scratch_ = std::make_unique<Scratch>(options_.scratch_bytes, *device_);
+  has_device_ = true;
+}
+
+Scratch* Engine::scratch_for(const Call& call) {
+  return call.carrier == Carrier::device ? device_scratch_.get() : &scratch_;
+}
+
+void Engine::check(const Call& call) { check(call, nullptr); }
+
+// A ScheduleError belongs to the caller.
+void Engine::check(const Call& call, StreamQueue* queue) {
+  PATR_CHECK(call.carrier != Carrier::device || has_device_, std::invalid_argument, "rank ", rank_,
+             ": expected an engine that was given a GPU to sum on, got a call carried by ",
+             name(call.carrier), " for one that was not");
+  PATR_CHECK((call.carrier == Carrier::streams) == (queue != nullptr), std::invalid_argument,
+             "rank ", rank_, ": a call carried by ", name(call.carrier),
+             queue ? " was given" : " needs", " streams");
+  if (!queue) {
     program(call.key, rank_);
+    return;
   }
+  PATR_CHECK(!options_.steps_source.dynamic(call.key), ScheduleError, "expected on rank ", rank_,
+             " an algorithm whose order is known before ranks arrive, since streams are given "
+             "their work beforehand; got ",
+             call.key.algorithm);
+  queue->prepare(call.key);
+}
+
+std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake,
+                                       std::function<void()> on_done) {
+  check(submission.call, submission.stream_queue.get());
   const bool queued = submission.queued;
   auto ticket = std::make_shared<Ticket>();
+  ticket->on_done = std::move(on_done);
   ticket->arrival_s = now_s();
   bool refused = false;  // once it is in the inbox, its being done is for the driver to tell
   {
@@ -112,7 +142,6 @@ std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake) {
     }
   }
   if (refused) {
-    if (submission.stream_queue) submission.stream_queue->settled();
     if (queued) {
       std::lock_guard lock(done_mutex_);
       done_.push_back(ticket);
@@ -194,8 +223,18 @@ void Engine::thread_main() {
 }
 
 bool Engine::turn() {
+  struct Entered {
+    explicit Entered(Arithmetic* device_) : device(device_) {
+      if (device) device->enter();
+    }
+    ~Entered() {
+      if (device) device->leave();
+    }
+    Arithmetic* const device;
+  };
   bool busy = false;
   try {
+    const Entered entered(device_.get());
     if (tell_plans_end()) busy = true;
     if (take_submissions()) busy = true;
     transport_->progress(events_);
@@ -313,6 +352,8 @@ void Engine::close(double timeout_s) {
   transport_->close(std::min(timeout_s, 2.0));
   pending_.clear();
   failed_pending_.clear();
+  device_scratch_.reset();
+  device_.reset();
   std::lock_guard lock(inbox_mutex_);  // a monitor may still bring plans
   ::close(wake_fd_);
   wake_fd_ = -1;
@@ -325,7 +366,7 @@ std::shared_ptr<const Failure> Engine::failure() const {
 
 std::size_t Engine::scratch_peak_bytes() {
   std::lock_guard lock(driving_);
-  return scratch_.peak_bytes();
+  return scratch_.peak_bytes() + (device_scratch_ ? device_scratch_->peak_bytes() : 0);
 }
 
 }  // namespace patallreduce

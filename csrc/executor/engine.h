@@ -17,6 +17,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "executor/arithmetic.h"
 #include "executor/call.h"
 #include "executor/control.h"
 #include "executor/given.h"
@@ -62,6 +64,14 @@ class Engine {
   // Never waits. `data` must stay valid until the ticket is done. A failed communicator gives a
   // ticket that is done and failed.
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s);
+  // As submit, and `on_done` of the ticket: see there. A ticket that is refused never calls it.
+  std::shared_ptr<Ticket> submit_told(void* data, Call call, double timeout_s,
+                                      std::function<void()> on_done);
+  // Throws what submit would of this call; makes its schedule, which submit then has.
+  void check(const Call& call);
+  // From here on calls carried by `device` are summed by this. Once. Before it the announcements of
+  // other ranks wait for this rank's call.
+  void set_device(std::unique_ptr<Arithmetic> device);
   // What a call asks for that is to run `schedule`: see executor/given.h.
   ScheduleKey given(const Schedule& schedule) const { return given_key(schedule, ranks_, rank_); }
   // Drives until the ticket is done or `slice_s` has passed; true if done.
@@ -71,9 +81,10 @@ class Engine {
   // As submit, and next_done() will return the ticket.
   std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
 
-  // A collective whose data `queue` moves: done once every rank has called it alike.
-  std::shared_ptr<Ticket> submit(std::shared_ptr<StreamQueue> queue, void* data, Call call,
-                                 double timeout_s);
+  // As submit_told, of a collective whose data `queue` moves: done once every rank has called it
+  // alike.
+  std::shared_ptr<Ticket> submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
+                                    double timeout_s, std::function<void()> on_done);
 
   // Gives planned calls of this iteration their schedules. From any thread; before this they wait.
   void plan(std::shared_ptr<const Plan> plan);
@@ -106,7 +117,6 @@ class Engine {
     std::shared_ptr<Ticket> ticket;  // null: not called here yet
     bool queued = false;
     double timeout_s = 0;
-    std::shared_ptr<StreamQueue> stream_queue;  // null: the data come this way
   };
   struct Submission {
     void* data;
@@ -114,7 +124,7 @@ class Engine {
     double timeout_s;
     std::shared_ptr<Ticket> ticket;
     bool queued;
-    std::shared_ptr<StreamQueue> stream_queue;
+    std::shared_ptr<StreamQueue> stream_queue;  // null: the data come this way
   };
 
   struct StreamPlans {
@@ -124,7 +134,10 @@ class Engine {
     std::weak_ptr<StreamQueue> stream_queue;  // of that call
   };
 
-  std::shared_ptr<Ticket> submit(Submission submission, bool wake);
+  std::shared_ptr<Ticket> submit(Submission submission, bool wake,
+                                 std::function<void()> on_done = {});
+  void check(const Call& call, StreamQueue* queue);
+  Scratch* scratch_for(const Call& call);  // null: nothing here sums in such memory
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
   void rest(double at_most_s, std::unique_lock<std::mutex>& driving);
@@ -175,6 +188,9 @@ class Engine {
   std::mutex driving_;  // guards everything down to the next comment
   std::shared_ptr<Transport> transport_;
   Scratch scratch_;
+  std::unique_ptr<Arithmetic> device_;  // null: none
+  std::unique_ptr<Scratch> device_scratch_;
+  std::atomic<bool> has_device_{false};  // for callers, who do not hold the lock
   Events events_;
   Liveness liveness_;
   Lineup lineup_;                                       // on rank 0: of dynamic collectives

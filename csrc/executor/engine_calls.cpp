@@ -154,7 +154,6 @@ void Engine::arrive(Submission& submission) {
   pending.ticket = submission.ticket;
   pending.queued = submission.queued;
   pending.timeout_s = submission.timeout_s;
-  pending.stream_queue = std::move(submission.stream_queue);
   if (!is_new && !(pending.call == submission.call)) {
     mismatch(seq, rank_, submission.call, pending.announced_by, pending.call);
     return;
@@ -186,7 +185,7 @@ void Engine::arrive(Submission& submission) {
     begin_dynamic(seq);
     return;
   }
-  if (pending.stream_queue) pending.stream_queue->queue(pending.data, pending.call.key);
+  if (submission.stream_queue) submission.stream_queue->queue(pending.data, pending.call.key);
   pending.operation->arrive(pending.data);
   admit();
   settle(seq);
@@ -206,8 +205,10 @@ void Engine::prepare(std::uint64_t seq, Pending& pending) {
                                                     *transport_, scratch_);
     return;
   }
+  Scratch* const scratch = scratch_for(pending.call);
+  if (!scratch) return;  // announced before this rank has its GPU: its own call will tell
   pending.operation = std::make_unique<Operation>(
-      seq, pending.call, program(pending.call.key, rank_), -1, *transport_, scratch_);
+      seq, pending.call, program(pending.call.key, rank_), -1, *transport_, *scratch);
 }
 
 // On rank 0: another one has arrived at a dynamic collective.
@@ -230,10 +231,11 @@ void Engine::begin_dynamic(std::uint64_t seq) {
   if (!pending.operation) {
     const auto own = std::find_if(places.begin(), places.end(),
                                   [this](const Place& place) { return place.rank == rank_; });
-    if (own == places.end()) return;
+    Scratch* const scratch = scratch_for(pending.call);
+    if (own == places.end() || !scratch) return;
     pending.operation =
         std::make_unique<Operation>(seq, pending.call, program(pending.call.key, own->place),
-                                    own->place, *transport_, scratch_);
+                                    own->place, *transport_, *scratch);
   }
   for (const Place& place : places) pending.operation->stand(place);
   places_.erase(seq);
@@ -302,7 +304,7 @@ void Engine::finish(Pending& pending, std::shared_ptr<const Failure> failure) {
   ticket.failure = std::move(failure);
   ticket.finish_s = now_s();
   ticket.done.store(true, std::memory_order_release);
-  if (const auto queue = std::move(pending.stream_queue)) queue->settled();
+  if (ticket.on_done) ticket.on_done();
   if (!pending.queued) return;
   std::lock_guard lock(done_mutex_);
   done_.push_back(pending.ticket);

@@ -210,7 +210,6 @@ void Engine::refuse(std::deque<Submission>& unstarted, std::shared_ptr<const Fai
     Pending pending;
     pending.ticket = submission.ticket;
     pending.queued = submission.queued;
-    pending.stream_queue = std::move(submission.stream_queue);
     finish(pending, failure);
   }
 }

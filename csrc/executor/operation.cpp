@@ -1,7 +1,6 @@
 #include "executor/operation.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "errors.h"
 #include "schedule/offsets.h"
@@ -26,11 +25,14 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
       program_(std::move(program)),
       transport_(transport),
       scratch_(scratch),
+      arithmetic_(scratch.arithmetic()),
       signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
       place_(place),
       places_(place < 0 ? 0 : transport.ranks(), -1),
+      // What a transport says of speed is about the processor's memory.
       early_out_(place >= 0 || !call_.key.arrivals_s.empty() ||
-                 program_->result == Result::elsewhere || !transport.sends_at_memory_speed()),
+                 program_->result == Result::elsewhere || call_.carrier != Carrier::host ||
+                 !transport.sends_at_memory_speed()),
       scale_(1),
       divisor_(1),
       needed_left_(program_->needed_count),
@@ -120,11 +122,14 @@ void Operation::admit() {
 }
 
 void Operation::arrive(void* data) {
-  static std::byte nothing;  // an empty tensor has no address
+  alignas(8) static std::byte nothing;  // an empty tensor has no address
   data_ = call_.count > 0 ? static_cast<std::byte*>(data) : &nothing;
   arrived_ = true;
   if (program_->steps.empty()) {
-    if (scale_ != 1) scale_copy(data_, data_, call_.count, call_.dtype, scale_);
+    if (scale_ != 1) {
+      arithmetic_.scale_copy(data_, data_, call_.count, call_.dtype, scale_);
+      arithmetic_.finish();
+    }
     return;
   }
   for (int s = 0; s < program_->segments; ++s)
@@ -145,6 +150,7 @@ void Operation::finished(std::int32_t step) {
     for (int segment = s.first; segment < s.last; ++segment)
       set_value(segment, -1, data_ + begin(segment));
     divide_received(s);
+    arithmetic_.finish();
     complete(step);
   } else {
     receiving_bytes_ -= bytes_of(step);
@@ -249,10 +255,11 @@ bool Operation::start_send(std::int32_t step) {
     for (int segment = s.first; segment < s.last; ++segment) {
       std::byte* to = memory + (begin(segment) - begin(s.first));
       const std::size_t bytes = begin(segment + 1) - begin(segment);
-      scale_copy(to, values_[segment].memory, bytes / size_of(call_.dtype), call_.dtype,
-                 values_[segment].scaled ? 1 : scale_);
+      arithmetic_.scale_copy(to, values_[segment].memory, bytes / size_of(call_.dtype), call_.dtype,
+                             values_[segment].scaled ? 1 : scale_);
       set_value(segment, piece, to);
     }
+    arithmetic_.finish();
     release(piece);
   }
   const Value& value = values_[s.first];
@@ -283,17 +290,18 @@ void Operation::apply_recv_reduce(std::int32_t step) {
     const bool divides = result && divisor_ != 1;
     std::byte* also = result && keep && !divides ? home : nullptr;
     const Value& held = values_[segment];
-    combine(out, also, received, held.memory, count, call_.dtype, call_.op,
-            held.scaled ? 1 : scale_);
+    arithmetic_.combine(out, also, received, held.memory, count, call_.dtype, call_.op,
+                        held.scaled ? 1 : scale_);
     if (divides) {
-      divide(out, count, call_.dtype, divisor_);
-      if (keep) std::memcpy(home, out, count * size_of(call_.dtype));
+      arithmetic_.divide(out, count, call_.dtype, divisor_);
+      if (keep) arithmetic_.copy(home, out, count * size_of(call_.dtype));
     }
     if (keep)
       set_value(segment, piece, received);
     else
       set_value(segment, -1, home);
   }
+  arithmetic_.finish();
   release(piece);
 }
 
@@ -302,8 +310,9 @@ void Operation::apply_recv(std::int32_t step) {
   const std::int32_t piece = piece_of_[step];
   std::byte* memory = pieces_[piece].memory;
   if (program_->last_write[step]) {
-    std::memcpy(data_ + begin(s.first), memory, bytes_of(step));
+    arithmetic_.copy(data_ + begin(s.first), memory, bytes_of(step));
     divide_received(s);
+    arithmetic_.finish();
   }
   for (int segment = s.first; segment < s.last; ++segment)
     set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
@@ -314,7 +323,8 @@ void Operation::apply_recv(std::int32_t step) {
 void Operation::divide_received(const Step& step) {
   if (program_->result != Result::here || divisor_ == 1) return;
   const std::size_t bytes = begin(step.last) - begin(step.first);
-  divide(data_ + begin(step.first), bytes / size_of(call_.dtype), call_.dtype, divisor_);
+  arithmetic_.divide(data_ + begin(step.first), bytes / size_of(call_.dtype), call_.dtype,
+                     divisor_);
 }
 
 void Operation::complete(std::int32_t step) {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "executor/arithmetic.h"
 #include "executor/call.h"
 #include "executor/lineup.h"
 #include "executor/program.h"
@@ -28,6 +29,7 @@ namespace patallreduce {
 
 class Operation {
  public:
+  // `scratch` is of the kind of memory that the call is about, and brings its arithmetic.
   // `place`: which place's program this is, its peers being places, see stand(); -1: not dynamic.
   Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program, int place,
             Transport& transport, Scratch& scratch);
@@ -95,6 +97,7 @@ class Operation {
   std::shared_ptr<const Program> program_;
   Transport& transport_;
   Scratch& scratch_;
+  Arithmetic& arithmetic_;
   std::uint64_t signature_;
   int place_;
   std::vector<std::int32_t> places_;  // the rank at each place, -1: unknown; empty: not dynamic

@@ -1,14 +1,10 @@
 #include "executor/scratch.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
 namespace patallreduce {
 
 namespace {
-
-constexpr std::size_t alignment = 64;
 
 // Sizes are rounded to 1/8 of their power of two, so that segments of nearly equal size share
 // pieces and at most an eighth is wasted.
@@ -22,7 +18,7 @@ std::size_t rounded(std::size_t bytes) {
 
 Scratch::~Scratch() {
   for (auto& [size, pieces] : free_)
-    for (std::byte* piece : pieces) std::free(piece);
+    for (std::byte* piece : pieces) arithmetic_.release(piece);
 }
 
 std::byte* Scratch::take(std::size_t bytes) {
@@ -36,16 +32,14 @@ std::byte* Scratch::take(std::size_t bytes) {
     free_bytes_ -= size;
     return piece;
   }
-  void* piece = std::aligned_alloc(alignment, size);
-  if (!piece) throw std::bad_alloc();
-  return static_cast<std::byte*>(piece);
+  return static_cast<std::byte*>(arithmetic_.allocate(size));
 }
 
 void Scratch::give(std::byte* piece, std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   in_use_bytes_ -= size;
   if (free_bytes_ + size > keep_bytes_) {
-    std::free(piece);
+    arithmetic_.release(piece);
     return;
   }
   free_bytes_ += size;

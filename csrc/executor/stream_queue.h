@@ -18,8 +18,6 @@ class StreamQueue {
   // This rank has arrived, in the order of its calls, and `key` is what runs. Waits for no rank.
   // What it throws ends the communicator on all ranks.
   virtual void queue(void* data, const ScheduleKey& key) = 0;
-  // Every rank has called it alike, or the communicator has failed; its ticket says which.
-  virtual void settled() = 0;
 };
 
 }  // namespace patallreduce

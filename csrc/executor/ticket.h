@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,8 @@ struct Ticket {
   int place = -1;                    // of this rank in a dynamic schedule: how many were before it
   std::atomic<double> drained_s{0};  // 0: still sending
   std::atomic<bool> done{false};
+  // Called once it is done, by whoever drives the engine: short, and without calling the engine.
+  std::function<void()> on_done;  // set by submit
 };
 
 }  // namespace patallreduce

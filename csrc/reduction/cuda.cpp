@@ -58,8 +58,12 @@ const CudaLibrary& CudaLibrary::open(const std::string& path) {
   FIND(patr_cuda_event_destroy);
   FIND(patr_cuda_event_record);
   FIND(patr_cuda_event_query);
+  FIND(patr_cuda_stream_synchronise);
+  FIND(patr_cuda_copy);
   FIND(patr_cuda_allocate);
   FIND(patr_cuda_release);
+  FIND(patr_cuda_allocate_pinned);
+  FIND(patr_cuda_release_pinned);
   FIND(patr_cuda_set_current);
 #undef FIND
   known = std::move(found);

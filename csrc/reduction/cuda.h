@@ -32,8 +32,12 @@ struct CudaLibrary {
   decltype(&::patr_cuda_event_destroy) patr_cuda_event_destroy;
   decltype(&::patr_cuda_event_record) patr_cuda_event_record;
   decltype(&::patr_cuda_event_query) patr_cuda_event_query;
+  decltype(&::patr_cuda_stream_synchronise) patr_cuda_stream_synchronise;
+  decltype(&::patr_cuda_copy) patr_cuda_copy;
   decltype(&::patr_cuda_allocate) patr_cuda_allocate;
   decltype(&::patr_cuda_release) patr_cuda_release;
+  decltype(&::patr_cuda_allocate_pinned) patr_cuda_allocate_pinned;
+  decltype(&::patr_cuda_release_pinned) patr_cuda_release_pinned;
   decltype(&::patr_cuda_set_current) patr_cuda_set_current;
 
   // Opens the library at `path` once, for good. Throws CudaError saying what is missing.

@@ -2,10 +2,10 @@
 // without CUDA needs nothing of it.
 //
 // Every function with a result int returns 0 or a cudaError_t, but for the first; only those that
-// ask for devices or memory may synchronise, and none but patr_cuda_set_current leaves another
-// device current than it found. `stream` is a cudaStream_t, null the default stream; an event is a
-// cudaEvent_t. Kernels and copies are safe under stream capture. dtype and op are the enumerators
-// of reduction.h.
+// ask for devices or memory, or say so, may synchronise, and none but patr_cuda_set_current leaves
+// another device current than it found. `stream` is a cudaStream_t, null the default stream; an
+// event is a cudaEvent_t. Kernels and copies are safe under stream capture. dtype and op are the
+// enumerators of reduction.h.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 #define PATR_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Changes with any change below: a library left over from another build is refused.
-constexpr int patr_cuda_interface_version = 2;
+constexpr int patr_cuda_interface_version = 3;
 
 // Where to run: a device, and the most blocks to run there.
 struct PatrCudaLaunch {
@@ -64,7 +64,18 @@ PATR_EXPORT int patr_cuda_event_destroy(int device, void* event);
 PATR_EXPORT int patr_cuda_event_record(int device, void* event, void* stream);
 PATR_EXPORT int patr_cuda_event_query(int device, void* event, int* done);
 
+// Waits until the stream is empty.
+PATR_EXPORT int patr_cuda_stream_synchronise(int device, void* stream);
+
+// Between any two of device and pinned memory, in stream order. Pageable memory would be copied
+// too, but with the host waiting.
+PATR_EXPORT int patr_cuda_copy(int device, void* stream, void* to, const void* from,
+                               std::size_t bytes);
+
 PATR_EXPORT int patr_cuda_allocate(int device, void** memory, std::size_t bytes);
 PATR_EXPORT int patr_cuda_release(int device, void* memory);
+// Of the host, pinned: every device reaches it without the host's help.
+PATR_EXPORT int patr_cuda_allocate_pinned(int device, void** memory, std::size_t bytes);
+PATR_EXPORT int patr_cuda_release_pinned(int device, void* memory);
 // Of this thread; `before`: which one was.
 PATR_EXPORT int patr_cuda_set_current(int device, int* before);

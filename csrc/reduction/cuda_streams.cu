@@ -79,6 +79,19 @@ int patr_cuda_event_query(int device, void* event, int* done) {
   return cudaSuccess;
 }
 
+int patr_cuda_stream_synchronise(int device, void* stream) {
+  const CurrentDevice current(device);
+  if (current.error != cudaSuccess) return current.error;
+  const Relaxed relaxed;
+  return cudaStreamSynchronize(stream_of(stream));
+}
+
+int patr_cuda_copy(int device, void* stream, void* to, const void* from, std::size_t bytes) {
+  const CurrentDevice current(device);
+  if (current.error != cudaSuccess) return current.error;
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream));
+}
+
 int patr_cuda_allocate(int device, void** memory, std::size_t bytes) {
   const CurrentDevice current(device);
   if (current.error != cudaSuccess) return current.error;
@@ -90,6 +103,19 @@ int patr_cuda_release(int device, void* memory) {
   const CurrentDevice current(device);
   const Relaxed relaxed;
   return cudaFree(memory);
+}
+
+int patr_cuda_allocate_pinned(int device, void** memory, std::size_t bytes) {
+  const CurrentDevice current(device);
+  if (current.error != cudaSuccess) return current.error;
+  const Relaxed relaxed;
+  return cudaHostAlloc(memory, bytes, cudaHostAllocPortable);
+}
+
+int patr_cuda_release_pinned(int device, void* memory) {
+  const CurrentDevice current(device);
+  const Relaxed relaxed;
+  return cudaFreeHost(memory);
 }
 
 int patr_cuda_set_current(int device, int* before) {

@@ -64,13 +64,17 @@ std::shared_ptr<StreamWork> StreamCalls::submit(void* home, Call call, void* pro
     rethrow();
   }
   try {
-    work->engine_ticket =
-        engine_->submit(shared_from_this(), work->stream_ticket.get(), std::move(call), timeout_s);
+    work->engine_ticket = engine_->submit_on(shared_from_this(), work->stream_ticket.get(),
+                                             std::move(call), timeout_s, [weak = weak_from_this()] {
+                                               if (const auto calls = weak.lock())
+                                                 calls->note_settled();
+                                             });
   } catch (...) {
     executor_.withdraw(*work->stream_ticket);
     throw;
   }
   works_.push_back(work);
+  if (work->engine_ticket->done) note_settled();  // refused
   return work;
 }
 
@@ -105,7 +109,7 @@ void StreamCalls::close(double timeout_s) {
   settled_changed_.notify_all();
 }
 
-void StreamCalls::settled() {
+void StreamCalls::note_settled() {
   {
     std::lock_guard lock(settled_mutex_);
     ++settled_;

@@ -54,9 +54,9 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
 
   void prepare(const ScheduleKey& key) override;
   void queue(void* data, const ScheduleKey& key) override;
-  void settled() override;
 
  private:
+  void note_settled();
   std::shared_ptr<const StreamProgram> program(const ScheduleKey& key, bool scales);
   bool settled(const StreamWork& work, double until_s);
   [[noreturn]] void rethrow() const;

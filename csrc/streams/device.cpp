@@ -27,6 +27,21 @@ bool StreamDevice::captures(void* stream) const {
   return captures != 0;
 }
 
+void StreamDevice::refuse_capture(void* stream, int rank) const {
+  PATR_CHECK(!captures(stream), std::invalid_argument, "rank ", rank,
+             ": a CUDA graph is being made of the stream: collectives are not part of graphs, "
+             "because a graph would be run again without the other ranks' agreement");
+}
+
+void StreamDevice::synchronise(void* stream) const {
+  check(library_.patr_cuda_stream_synchronise(number(), stream), "wait for a stream");
+}
+
+void StreamDevice::copy(void* to, const void* from, std::size_t bytes, void* stream) const {
+  const int error = library_.patr_cuda_copy(number(), stream, to, from, bytes);
+  if (error != 0) library_.fail(error, number(), concat("copy of ", bytes, " bytes"));
+}
+
 void* StreamDevice::create_event() const {
   void* event = nullptr;
   check(library_.patr_cuda_event_create(number(), &event), "creation of an event");
@@ -62,14 +77,32 @@ void StreamDevice::release(void* memory) const noexcept {
   library_.patr_cuda_release(number(), memory);
 }
 
-StreamDevice::Current::Current(const StreamDevice& device) : device_(device) {
-  device.check(device.library_.patr_cuda_set_current(device.number(), &before_),
-               "choice as the current device");
+void* StreamDevice::allocate_pinned(std::size_t bytes) const {
+  void* memory = nullptr;
+  const int error = library_.patr_cuda_allocate_pinned(number(), &memory, bytes);
+  if (error != 0)
+    library_.fail(error, number(), concat("allocation of ", bytes, " pinned bytes of the host"));
+  return memory;
 }
 
-StreamDevice::Current::~Current() {
-  int ignored = 0;
-  device_.library_.patr_cuda_set_current(before_, &ignored);
+void StreamDevice::release_pinned(void* memory) const noexcept {
+  library_.patr_cuda_release_pinned(number(), memory);
 }
+
+int StreamDevice::make_current() const {
+  int before = 0;
+  check(library_.patr_cuda_set_current(number(), &before), "choice as the current device");
+  return before;
+}
+
+void StreamDevice::restore_current(int before) const noexcept {
+  int ignored = 0;
+  library_.patr_cuda_set_current(before, &ignored);
+}
+
+StreamDevice::Current::Current(const StreamDevice& device)
+    : device_(device), before_(device.make_current()) {}
+
+StreamDevice::Current::~Current() { device_.restore_current(before_); }
 
 }  // namespace patallreduce

@@ -75,9 +75,7 @@ std::shared_ptr<StreamTicket> StreamExecutor::arrive(StreamCall call) {
   PATR_CHECK(!closed_, TransportError, "rank ", rank(), ": the communicator is closed");
   PATR_CHECK(call.home != nullptr || call.count == 0, std::invalid_argument, "rank ", rank(),
              ": expected memory for ", call.count, " elements, got none");
-  PATR_CHECK(!device_->captures(call.producer), std::invalid_argument, "rank ", rank(),
-             ": a CUDA graph is being made of the stream: collectives are not part of graphs, "
-             "because a graph would be run again without the other ranks' agreement");
+  device_->refuse_capture(call.producer, rank());
   auto ticket = std::make_shared<StreamTicket>();
   ticket->call = call;
   ticket->deadline_s = now_s() + call.timeout_s;

@@ -52,6 +52,8 @@ int queue(void* stream, Work work) {
 
 }  // namespace
 
+PATR_EXPORT int played_synchronise(void* stream);
+
 int patr_cuda_interface() { return patr_cuda_interface_version; }
 const char* patr_cuda_build() { return "this processor"; }
 const char* patr_cuda_error_name(int error) {
@@ -193,6 +195,12 @@ int patr_cuda_event_query(int, void* event, int* done) {
   return 0;
 }
 
+int patr_cuda_stream_synchronise(int, void* stream) { return played_synchronise(stream); }
+
+int patr_cuda_copy(int, void* stream, void* to, const void* from, std::size_t bytes) {
+  return queue(stream, [=] { std::memcpy(to, from, bytes); });
+}
+
 int patr_cuda_allocate(int, void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
   std::memset(*memory, 0xff, bytes);  // a NaN, or minus one
@@ -209,6 +217,12 @@ int patr_cuda_release(int, void* memory) {
   std::free(memory);
   return 0;
 }
+
+int patr_cuda_allocate_pinned(int device, void** memory, std::size_t bytes) {
+  return patr_cuda_allocate(device, memory, bytes);
+}
+
+int patr_cuda_release_pinned(int device, void* memory) { return patr_cuda_release(device, memory); }
 
 int patr_cuda_set_current(int, int* before) {
   *before = 0;
