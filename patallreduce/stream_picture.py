@@ -335,7 +335,7 @@ def _add_legend(figure: Figure) -> None:
             facecolor=_WAITS, edgecolor=figures.BLUE, hatch="////", linewidth=0.4
         ),
         "on stream sums": Patch(color=figures.VERMILION),
-        "event: what it points at waits for it (grey: no longer)": Line2D(
+        "event (grey: held nothing up)": Line2D(
             [], [], color="black", marker=">", markersize=5
         ),
         "the rank has its result": Line2D(
