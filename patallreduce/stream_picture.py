@@ -335,9 +335,7 @@ def _add_legend(figure: Figure) -> None:
             facecolor=_WAITS, edgecolor=figures.BLUE, hatch="////", linewidth=0.4
         ),
         "on stream sums": Patch(color=figures.VERMILION),
-        "event (grey: held nothing up)": Line2D(
-            [], [], color="black", marker=">", markersize=5
-        ),
+        "event (grey: held nothing up)": Line2D([], [], color="black", marker=">", markersize=5),
         "the rank has its result": Line2D(
             [], [], marker="D", color="black", markerfacecolor="white", linestyle=""
         ),

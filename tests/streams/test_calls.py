@@ -84,6 +84,37 @@ def test_every_other_collective(gpus):
         assert scattered.tolist() == [6.0 * rank, 6.0 * rank + 3.0]
 
 
+def test_known_arrivals_use_all_lanes_and_others_the_first(gpus):
+    def received():
+        """By all ranks, in each lane."""
+        return [
+            sum(gpus.libraries.received([lane], rank) for rank in range(COUNT))
+            for lane in gpus.unique_ids
+        ]
+
+    def one_rank(communicator, **arrivals):
+        tensor = torch.ones(90)
+        communicator.all_reduce(tensor, algorithm="slt", segments=6, **arrivals)
+        calls_of(communicator).native.wait(
+            communicator.all_reduce(torch.ones(1), "sum", "ring", async_op=True)._ticket.native
+        )
+        return tensor
+
+    before = received()
+    plain = all_ok(gpus.each(one_rank))
+    balanced = received()
+    early = all_ok(
+        gpus.each(lambda communicator: one_rank(communicator, arrivals_s=[0.0, 0.0, 1.0]))
+    )
+    late = received()
+
+    assert all(tensor.tolist() == [3.0] * 90 for tensor in plain + early)
+    assert len(before) == _core.lanes_for(COUNT) == 3
+    assert balanced[0] > before[0]
+    assert balanced[1:] == before[1:]
+    assert all(b > a for a, b in zip(balanced, late, strict=True))
+
+
 def test_a_schedule_that_is_given(gpus):
     schedule = pat.schedule("recursive_doubling", COUNT, 4)
 

@@ -17,8 +17,8 @@ def ranks_fixture(libraries):
     made.close(1.0)
 
 
-def bucket_of(ranks, op="sum", dtype=torch.float32):
-    return Bucket(pat.schedule("ring", ranks.count, 6), 60, dtype, op, 1)
+def bucket_of(ranks, lanes=1):
+    return Bucket(pat.schedule("ring", ranks.count, 6), 60, torch.float32, "sum", 1, lanes)
 
 
 def raised(function, kind=pat.TransportError):
@@ -27,8 +27,9 @@ def raised(function, kind=pat.TransportError):
     return caught.value
 
 
-def test_a_silent_rank_ends_everything_on_all_others_by_the_deadline(ranks):
-    buckets = [bucket_of(ranks) for _ in range(4)]
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_silent_rank_ends_everything_on_all_others_by_the_deadline(ranks, lanes):
+    buckets = [bucket_of(ranks, lanes) for _ in range(4)]
 
     def one_rank(rank):
         if rank == 1:
@@ -50,10 +51,11 @@ def test_a_silent_rank_ends_everything_on_all_others_by_the_deadline(ranks):
         assert f"rank {rank} waits in collective 0, stage" in str(told[rank][0])
 
 
-def test_the_only_peer_that_can_be_to_blame_is_named(libraries):
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_the_only_peer_that_can_be_to_blame_is_named(libraries, lanes):
     ranks = Ranks(libraries, 2)
     try:
-        ticket = bucket_of(ranks).submit(ranks, 0, timeout_s=0.1)
+        ticket = bucket_of(ranks, lanes).submit(ranks, 0, timeout_s=0.1)
         error = raised(lambda: ranks.executors[0].wait(ticket), pat.TransportTimeout)
         assert error.rank == 1
         assert str(error).endswith("for rank 1")
@@ -61,9 +63,10 @@ def test_the_only_peer_that_can_be_to_blame_is_named(libraries):
         ranks.close(1.0)
 
 
-def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks):
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks, lanes):
     ranks.libraries.sleep(ranks.producers[2], 600)
-    bucket = bucket_of(ranks)
+    bucket = bucket_of(ranks, lanes)
 
     def one_rank(rank):
         ticket = bucket.submit(ranks, rank, timeout_s=0.2)
@@ -204,6 +207,11 @@ def test_programs_and_calls_that_do_not_fit_are_refused(ranks):
         submit(program[0], op="avg")
     with pytest.raises(ValueError, match="rank 0: expected memory for 7 elements, got none"):
         executor.submit(program[0], 0, 7, "float32", "sum", producer, 1.0)
+    schedule = pat.schedule("ring", 3)
+    with pytest.raises(
+        ValueError, match="rank 0: expected a program of at most 3 lanes, got one of 4"
+    ):
+        submit(_core.StreamProgram(schedule, 0, lanes=4))
     ranks.libraries.capture(producer)
     with pytest.raises(ValueError, match="rank 0: a CUDA graph is being made"):
         submit(program[0])

@@ -164,20 +164,21 @@ def test_a_rank_with_a_late_contribution_holds_nobody_up_for_nothing(ranks_of):
 def test_the_late_end_of_a_chain_is_given_everything_before_its_contribution(
     lanes, comes, libraries
 ):
-    ranks = Ranks(libraries, 4)
     schedule = pat.schedule("slt", 4, 4, [0.0, 0.0, 0.0, 1.0])
     options = {"lanes": lanes, "regions": 4, "early_out": True}
     bucket = Bucket(schedule, 40, torch.float32, "sum", 1, **options)
-    libraries.sleep(ranks.producers[3], 400)
+    ranks = Ranks(libraries, 4)
+    try:
+        libraries.sleep(ranks.producers[3], 400)
+        tickets = ranks.each(lambda rank: bucket.submit(ranks, rank))
+        seen = []
+        while bucket.home[3, 0] == 77:  # its producing stream still sleeps
+            seen.append(libraries.received(ranks.unique_ids, 3))
+            time.sleep(0.01)
+        ranks.each(lambda rank: ranks.executors[rank].wait(tickets[rank]))
+        ranks.each(lambda rank: libraries.synchronise(ranks.consumers[rank]))
+    finally:
+        ranks.close()
 
-    tickets = ranks.each(lambda rank: bucket.submit(ranks, rank))
-
-    seen = []
-    while bucket.home[3, 0] == 77:  # its producing stream still sleeps
-        seen.append(libraries.received(ranks.unique_ids, 3))
-        time.sleep(0.01)
     assert max(seen[:-2]) == comes
-    ranks.each(lambda rank: ranks.executors[rank].wait(tickets[rank]))
-    ranks.each(lambda rank: libraries.synchronise(ranks.consumers[rank]))
     assert same_bits(bucket.seen, bucket.expected())
-    ranks.close()
