@@ -227,9 +227,7 @@ def test_closing_gives_up_in_the_end(ranks):
     ranks.stagings[0].close(0.2)
 
     assert time.monotonic() - started_s >= 0.2
-    assert "rank 0 closed its communicator with a collective pending" in str(
-        raised(ticket.check)
-    )
+    assert "rank 0 closed its communicator with a collective pending" in str(raised(ticket.check))
 
 
 @pytest.mark.parametrize("way", ["wait", "join"])

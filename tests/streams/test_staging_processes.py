@@ -15,16 +15,19 @@ def calls_of(ranks):
     for count in COUNTS:
         for algorithm in ("ring", "slt", "recursive_doubling"):
             arrivals_s = [float(ranks - rank) for rank in range(ranks)]
-            yield _core.Call(
+            yield (
+                _core.Call(
+                    count,
+                    _core.Dtype.float32,
+                    _core.Op.sum,
+                    -1,
+                    algorithm,
+                    max(min(count, 5), 1),
+                    arrivals_s if algorithm == "slt" else [],
+                    0.0,
+                ),
                 count,
-                _core.Dtype.float32,
-                _core.Op.sum,
-                -1,
-                algorithm,
-                max(min(count, 5), 1),
-                arrivals_s if algorithm == "slt" else [],
-                0.0,
-            ), count
+            )
 
 
 def staged_sums(gpu):
