@@ -10,7 +10,7 @@ NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all lint bench sanitize wheel-check format clean
+.PHONY: demo test test-all lint bench gpu-check sanitize wheel-check format clean
 
 # torch first and alone: whatever needs it later takes this one.
 .venv/torch:
@@ -67,6 +67,11 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 
+# On a machine with a GPU: builds, tests and times all that needs one, in less than ten minutes.
+# There torch may be in another Python than .venv's: make gpu-check BIN=/usr/bin OUT=folder.
+gpu-check:
+	$(BIN)/python3 -m benchmarks.gpu_check --out $(or $(OUT),out/gpu)
+
 # A wheel built in isolation, without torch, imported beside another torch than the one developed on.
 OTHER_TORCH ?= torch==2.12.1
 wheel-check:
@@ -85,7 +90,7 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp tests/cuda/*.h tests/streams/*.cpp
 
 # The core without Python under the sanitizers; SEED=... repeats a run.
 SEED ?= 1
@@ -115,7 +120,7 @@ $(eval $(call sanitized,thread))
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) tests/cuda/*.cpp tests/cuda/*.h tests/streams/*.cpp
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so

@@ -54,7 +54,7 @@ class Bench:
 
     def sample(self, rival: Rival, buckets: list[torch.Tensor], arrivals_s: list[float]) -> Sample:
         """Time one call per bucket, all ranks starting at the times asked for."""
-        start_s = self._agree_on_start() + arrivals_s[self.rank]
+        start_s = self.agree_on_start() + arrivals_s[self.rank]
         time.sleep(max(0.0, start_s - self.spin_s - time.monotonic()))
         while time.monotonic() < start_s:
             pass
@@ -74,7 +74,8 @@ class Bench:
             calls=calls,
         )
 
-    def _agree_on_start(self) -> float:
+    def agree_on_start(self) -> float:
+        """Return a time just ahead, the same on every rank."""
         dist.barrier(group=self.control)
         start_s = torch.tensor(time.monotonic() + START_AHEAD_S, dtype=torch.float64)
         dist.broadcast(start_s, src=0, group=self.control)

@@ -36,9 +36,11 @@ def test_accuracy(network: nn.Module, images: Images) -> float:
         images.test_labels[share].split(_TEST_BATCH),
         strict=True,
     )
+    device = next(network.parameters()).device
     right = torch.zeros((), dtype=torch.int64)
     with torch.no_grad():
         for pixels, labels in batches:
-            right += (network(as_input(pixels)).argmax(dim=1) == labels).sum()
+            found = network(as_input(pixels.to(device))).argmax(dim=1)
+            right += (found.cpu() == labels).sum()
     dist.all_reduce(right)
     return right.item() / len(images.test_labels)

@@ -1,6 +1,7 @@
 """Train a small network on images with DistributedDataParallel, plain or with patallreduce.
 
     torchrun --nproc-per-node 4 examples/train_cifar.py --hook patallreduce
+    torchrun --nproc-per-node 4 examples/train_cifar.py --hook patallreduce --device cuda
 
 What patallreduce adds to a training script is one line, `pat.register` in `main`. The rest is
 ordinary PyTorch and what it takes to watch it: a rank made late on purpose, and a record of when
@@ -10,13 +11,13 @@ each rank did what.
 import argparse
 import contextlib
 import math
-import time
 from collections import deque
 from pathlib import Path
 
 import checkpoint
 import torch
 import torch.distributed as dist
+from device import Clock, Place, choose_place, make_clock
 from ending import end_rank
 from images import Batches, Images, as_input, load_images
 from network import PARAMETERS, build_network, test_accuracy
@@ -64,7 +65,8 @@ def parse_options() -> argparse.Namespace:
         metavar="DIR",
         help="write when each rank did what; comparable within one machine (one clock) only",
     )
-    parser.add_argument("--device", choices=["cpu"], default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--amp", choices=["bfloat16"], help="compute in this where torch deems fit")
     options = parser.parse_args()
     if not 0 <= options.late_ms < math.inf:
         parser.error(f"--late-ms {options.late_ms} must be 0 or more")
@@ -77,13 +79,23 @@ class Training:
     """One rank's training loop, an iteration at a time, noting when what happened."""
 
     def __init__(
-        self, ddp: DistributedDataParallel, optimizer: Optimizer, images: Images, late_s: float
+        self,
+        ddp: DistributedDataParallel,
+        optimizer: Optimizer,
+        images: Images,
+        clock: Clock,
+        *,
+        late_s: float = 0.0,
+        amp: torch.dtype | None = None,
     ) -> None:
         self._ddp = ddp
+        self._device = next(ddp.parameters()).device
         self._optimizer = optimizer
         self._images = images
+        self._clock = clock
         self._late_s = late_s
-        self._arrival_s = math.nan
+        self._amp = amp
+        self._arrival: object = None
         self._losses: deque[float] = deque(maxlen=LOSSES_AVERAGED)
         # Runs before the last gradient is stored, hence before DDP can all-reduce it, whatever
         # communication hook there is.
@@ -91,18 +103,20 @@ class Training:
 
     def run_iteration(self, iteration: int, chosen: Tensor) -> Record:
         """Train on the images of the given indices, (batch_size,) int64."""
-        start_s = time.monotonic()
+        start_s = self._clock.start()
         self._optimizer.zero_grad()
-        scores = self._ddp(as_input(self._images.train_pixels[chosen]))
-        loss = cross_entropy(scores, self._images.train_labels[chosen])
-        # Sleeping, not spinning: where ranks share cores a spinning one delays the others too.
-        time.sleep(self._late_s)
+        pixels = self._images.train_pixels[chosen].to(self._device)
+        labels = self._images.train_labels[chosen].to(self._device)
+        with torch.autocast(self._device.type, self._amp, enabled=self._amp is not None):
+            loss = cross_entropy(self._ddp(as_input(pixels)), labels)
+        self._clock.delay(self._late_s)
         loss.backward()
-        finish_s = time.monotonic()
+        finish = self._clock.mark()
         self._optimizer.step()
-        end_s = time.monotonic()
-        self._losses.append(loss.item())
-        return Record(iteration, start_s, self._arrival_s, finish_s, end_s, self._losses[-1])
+        end = self._clock.mark()
+        self._losses.append(loss.item())  # waits for a GPU to be done with all of this
+        arrival_s, finish_s, end_s = map(self._clock.seconds, (self._arrival, finish, end))
+        return Record(iteration, start_s, arrival_s, finish_s, end_s, self._losses[-1])
 
     def evaluate(self) -> tuple[float, float]:
         """Return mean loss of the last iterations and test accuracy. Every rank must call."""
@@ -111,10 +125,10 @@ class Training:
         return loss.item(), test_accuracy(self._ddp.module, self._images)
 
     def _note_arrival(self, _: object) -> None:
-        self._arrival_s = time.monotonic()
+        self._arrival = self._clock.mark()
 
 
-def main(options: argparse.Namespace) -> None:
+def main(options: argparse.Namespace, place: Place) -> None:
     """Train as one rank of the process group."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     if options.late_rank is not None and not 0 <= options.late_rank < ranks:
@@ -128,7 +142,7 @@ def main(options: argparse.Namespace) -> None:
     console.print(f"images: {images.name}, {len(images.train_labels):,} to train on")
 
     torch.manual_seed(options.seed)
-    network = build_network().to(options.device)
+    network = build_network().to(place.device)
     optimizer = SGD(network.parameters(), lr=options.learning_rate, momentum=0.9)
     torch.manual_seed(options.seed * ranks + rank)  # alike weights, but random numbers of one's own
     first = 0
@@ -139,7 +153,7 @@ def main(options: argparse.Namespace) -> None:
         console.print(f"nothing to do: {iterations} iterations were asked for")
         return
 
-    ddp = DistributedDataParallel(network)
+    ddp = DistributedDataParallel(network, device_ids=place.device_ids)
     with contextlib.ExitStack() as stack:
         if options.hook == "patallreduce":
             import patallreduce as pat
@@ -152,7 +166,9 @@ def main(options: argparse.Namespace) -> None:
                         options.records / ITERATIONS_FILE, handle.iterations()
                     )
                 )
-        training = Training(ddp, optimizer, images, late_s[rank])
+        clock = make_clock(place.device, may_delay=late_s[rank] > 0)
+        amp = getattr(torch, options.amp) if options.amp else None
+        training = Training(ddp, optimizer, images, clock, late_s=late_s[rank], amp=amp)
         recorder = None
         if options.records:
             recorder = stack.enter_context(Recorder(options.records, rank, resumed=first > 0))
@@ -196,9 +212,10 @@ def progress_bar(console: Console) -> Progress:
 if __name__ == "__main__":
     torch.set_num_threads(1)  # ranks share the machine's cores
     given = parse_options()
-    dist.init_process_group("gloo")
+    where = choose_place(given.device)
+    dist.init_process_group(where.backend)
     try:
-        main(given)
+        main(given, where)
     finally:
         dist.destroy_process_group()
     end_rank()

@@ -48,10 +48,11 @@ class State:
         arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0; equal on
             all ranks. They order slt and prr; a wrong hint costs time only.
         segments: Segments per bucket; None: by rule.
-        transport: "auto" or "ucx".
+        transport: As of `Communicator`.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
         link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
+        device: The model's, None for the processor.
 
     It pickles without its communicator, and makes one on the default group when it is loaded, with
     a warning, as torch's PowerSGDState does.
@@ -63,6 +64,7 @@ class State:
         "algorithm",
         "arrivals_s",
         "communicator",
+        "device",
         "layers",
         "link",
         "monitor",
@@ -84,6 +86,7 @@ class State:
         timeout_s: float | None = None,
         monitor: bool | None = None,
         link: Link | None = None,
+        device: torch.device | None = None,
     ) -> None:
         self.process_group = process_group
         self.algorithm = algorithm
@@ -93,8 +96,9 @@ class State:
         self.timeout_s = timeout_s
         self.monitor = monitor
         self.link = link
+        self.device = device
         self.communicator = _communicator(process_group, transport, timeout_s, monitor, link)
-        self.stream = self.communicator.new_stream()
+        self.stream = self.communicator.new_stream(device)
         self.layers: Layers | None = None
         self._handed: list[tuple[float, _core.Call]] = []  # buckets of this iteration
         # A bad hint, name or segment count should not wait for the first backward.
@@ -162,7 +166,7 @@ class State:
             name: getattr(self, name)
             for name in (
                 *("algorithm", "arrivals_s", "segments", "transport"),
-                *("timeout_s", "monitor", "link"),
+                *("timeout_s", "monitor", "link", "device"),
             )
         }
 
@@ -181,13 +185,14 @@ def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[tor
 
     Args:
         state: A `State`.
-        bucket: (elements,) contiguous CPU gradients, as DDP flattens them.
+        bucket: (elements,) contiguous gradients, as DDP flattens them.
 
     Returns:
-        A future of the same tensor, averaged; or of the error, raised from `backward()`.
+        A future of the same tensor, averaged; or of the error, raised from `backward()`. On a GPU
+        it is complete once every rank has called alike; streams that take its value wait for it.
 
     Raises:
-        TypeError: Sparse, complex or CUDA gradients, or a call by torch.compile's Python reducer.
+        TypeError: Sparse or complex gradients, or a call by torch.compile's Python reducer.
     """
     if not isinstance(bucket, GradBucket):
         raise TypeError(
@@ -279,9 +284,9 @@ def register(
     Collective: every rank registers, before the first backward pass.
 
     Args:
-        ddp_model: A DistributedDataParallel on CPU.
+        ddp_model: A DistributedDataParallel, on the CPU or on one GPU.
         algorithm: One of `algorithms()`, or "auto".
-        transport: "auto" or "ucx".
+        transport: "auto": UCX on the CPU, NCCL on a GPU. Others as of `Communicator`.
         arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0.
         segments: Segments per bucket; None: by rule.
         reproducible: True: algorithm "reproducible", the same bits whatever the arrivals, the
@@ -293,11 +298,13 @@ def register(
         link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
         leaves: L, for gradients with the same bits on any number of ranks: a global batch is L
             leaves, to be gone through by `for leaf in handle.leaves`; see `hooks.Leaves`. The
-            schedule is then fixed, and nothing is predicted.
+            schedule is then fixed, and nothing is predicted. On the CPU only.
         leaf_seed: Seeds torch's random numbers at the start of every leaf.
 
     Raises:
-        TypeError: not a DistributedDataParallel; parameters that are sparse, complex or on CUDA.
+        TypeError: not a DistributedDataParallel; parameters that are sparse or complex, on several
+            devices or on one that is neither CPU nor CUDA.
+        CudaError: there are no kernels for the GPU.
         RuntimeError: it has a hook already.
         ScheduleError, ValueError: a bad algorithm, hint or segment count.
         TransportError, TransportTimeout: the ranks cannot reach each other.
@@ -320,12 +327,9 @@ def register(
         raise ValueError(
             "leaves: expected no algorithm, arrivals_s or segments with it: its schedule is fixed"
         )
-    for name, parameter in ddp_model.module.named_parameters():
-        if parameter.requires_grad and (parameter.is_complex() or parameter.device.type != "cpu"):
-            raise TypeError(
-                f"parameter {name}: expected a real tensor on the CPU, got {parameter.dtype} "
-                f"on {parameter.device}"
-            )
+    device = _device_of(ddp_model)
+    if leaves is not None and device.type != "cpu":
+        raise TypeError(f"leaves: expected a model on the CPU, got one on {device}")
     state = State(
         ddp_model.process_group,
         algorithm=algorithm,
@@ -335,6 +339,7 @@ def register(
         timeout_s=timeout_s,
         monitor=monitor if leaves is None else False,
         link=link,
+        device=device,
     )
     try:
         if leaves is not None:
@@ -348,6 +353,26 @@ def register(
         state.release()
         raise
     return Handle(state)
+
+
+def _device_of(ddp_model: DistributedDataParallel) -> torch.device:
+    """Where the gradients will be."""
+    device = None
+    for name, parameter in ddp_model.module.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        expected = device or "the CPU or a GPU"
+        device = device or parameter.device
+        if (
+            parameter.is_complex()
+            or parameter.device.type not in ("cpu", "cuda")
+            or parameter.device != device
+        ):
+            raise TypeError(
+                f"parameter {name}: expected a real tensor on {expected}, got {parameter.dtype} "
+                f"on {parameter.device}"
+            )
+    return device or torch.device("cpu")
 
 
 def _communicator(

@@ -5,11 +5,12 @@ from torch.autograd.profiler import record_function
 
 from patallreduce import _core
 from patallreduce.communicator import Communicator
+from patallreduce.gpu_calls import GpuTicket
 
 
 def submit_in_profile(
     communicator: Communicator, tensor: torch.Tensor, call: _core.Call, bucket: int
-) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
+) -> tuple[_core.Ticket | GpuTicket, torch.futures.Future[torch.Tensor]]:
     """As `Communicator.submit`, with a range if a profiler runs.
 
     Its name is "patallreduce::slt bucket=3"; "patallreduce::planned bucket=3" on the ranks that

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from patallreduce import _core
+from patallreduce.gpu_calls import GpuWork
 from patallreduce.work import Work
 
 _REDUCED_LATER = frozenset({torch.int32, torch.int64, torch.uint8})
@@ -49,7 +50,7 @@ class Collectives:
     @abstractmethod
     def _run(
         self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
-    ) -> Work | None: ...
+    ) -> Work | GpuWork | None: ...
 
     def reduce(
         self,
@@ -63,7 +64,7 @@ class Collectives:
         arrivals_s: Sequence[float] | None = None,
         schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
-    ) -> Work | None:
+    ) -> Work | GpuWork | None:
         """Combine `tensor` over all ranks into the root's, in place.
 
         The other ranks' tensors are not changed, and are theirs again as soon as nothing reads them
@@ -115,7 +116,7 @@ class Collectives:
         segments: int | None = None,
         schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
-    ) -> Work | None:
+    ) -> Work | GpuWork | None:
         """Copy the root's `tensor` into every rank's.
 
         Args:
@@ -149,7 +150,7 @@ class Collectives:
         async_op: bool = False,
         schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
-    ) -> Work | None:
+    ) -> Work | GpuWork | None:
         """Fill every rank's `tensor` with the blocks of all ranks.
 
         Args:
@@ -175,7 +176,7 @@ class Collectives:
         async_op: bool = False,
         schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
-    ) -> Work | None:
+    ) -> Work | GpuWork | None:
         """Combine `tensor` over all ranks, and leave block r on rank r.
 
         Args:

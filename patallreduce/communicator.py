@@ -21,12 +21,14 @@ from patallreduce import _core, environment, ucx
 from patallreduce.calls import REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.collectives import Collectives
 from patallreduce.given import GivenSchedules
+from patallreduce.gpu_calls import GpuTicket, GpuWork
+from patallreduce.gpus import TRANSPORTS, Gpus
 from patallreduce.iterations import Iteration
 from patallreduce.link import Link
 from patallreduce.link_meter import LinkMeter
 from patallreduce.rendezvous import Rendezvous
 from patallreduce.selection import new_selector
-from patallreduce.streams import PLAIN, Stream, Warner
+from patallreduce.streams import PLAIN, GpuStream, Stream, Warner
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.tree_sum import Values, tree_reduce
 from patallreduce.work import Completer, Work
@@ -50,7 +52,9 @@ class Communicator(Collectives):
     Args:
         process_group: Any group of torch.distributed, None for the default one. Only its store is
             used, to exchange addresses.
-        transport: "auto" or "ucx" (shared memory and TCP).
+        transport: "auto" or "ucx" (shared memory and TCP) for CPU tensors. CUDA tensors go over
+            NCCL with "auto" and "nccl", through pinned host memory over UCX with "staged", and
+            straight over UCX with "ucx", where it knows CUDA memory. See GPU.md.
         timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
         link: Latency and bandwidth between ranks; measured when it is first needed if not given.
             Must be equal on all ranks.
@@ -74,11 +78,11 @@ class Communicator(Collectives):
     ) -> None:
         environment.warn_unknown()
         if transport == "auto":
-            transport = environment.get("TRANSPORT") or "ucx"
-        if transport != "ucx":
+            transport = environment.get("TRANSPORT") or "auto"
+        if transport not in TRANSPORTS:
             raise ValueError(
-                f"transport: expected 'auto' or 'ucx', got {transport!r}; ranks as threads are "
-                "made by Communicator.loopback"
+                f"transport: expected one of {', '.join(TRANSPORTS)}, got {transport!r}; ranks as "
+                "threads are made by Communicator.loopback"
             )
         timeout_s = _timeout(timeout_s)
         rendezvous = Rendezvous(process_group, timeout_s)
@@ -95,6 +99,8 @@ class Communicator(Collectives):
         self._prepare(
             native, aside, timeout_s, link, local_ranks=hosts.count(hosts[rendezvous.rank])
         )
+        self._gpus = Gpus(self._engine, rendezvous, transport, timeout_s)
+        self._finalize_at_end()
         self._start()
 
     @classmethod
@@ -142,6 +148,8 @@ class Communicator(Collectives):
                 local_ranks=ranks,
                 clock_skew_s=clock_skews_s[rank] if clock_skews_s else 0.0,
             )
+            communicator._gpus = Gpus(communicator._engine, None, "auto", timeout_s)
+            communicator._finalize_at_end()
             made.append(communicator)
         starts = [threading.Thread(target=c._start) for c in made]
         for start in starts:
@@ -194,9 +202,11 @@ class Communicator(Collectives):
         self._given = GivenSchedules(self._engine)
         self._link_meter = LinkMeter(self._engine, native.ranks, timeout_s)
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
+
+    def _finalize_at_end(self) -> None:
         # Also when it is collected, and at exit.
         self._finalizer = weakref.finalize(
-            self, _close, self._engine, self._monitor, self._completer, self._process
+            self, _close, self._engine, self._gpus, self._monitor, self._completer, self._process
         )
 
     @property
@@ -261,12 +271,22 @@ class Communicator(Collectives):
         else:
             self._plain.edge(fraction, time.monotonic())
 
-    def new_stream(self) -> Stream | None:
-        """A stream for one more model, None without a monitor. All ranks in the same order."""
+    def new_stream(self, device: torch.device | None = None) -> Stream | None:
+        """A stream for one more model, None without a monitor. All ranks in the same order.
+
+        Args:
+            device: Of the model; None: the processor. Collective with the first model on a GPU.
+        """
+        gpu = None if device is None else self._gpus.of(device)
         if self._monitor is None:
             return None
         self._models += 1
-        return Stream(self._monitor, self._warner, PLAIN + self._models)
+        number = PLAIN + self._models
+        if gpu is None:
+            return Stream(self._monitor, self._warner, number)
+        stream = GpuStream(self._monitor, self._warner, number)
+        gpu.follow(stream)
+        return stream
 
     def worth_planning(self, message_bytes: int) -> bool:
         """Whether a plan may pay for a message of that size: the same on every rank."""
@@ -286,14 +306,17 @@ class Communicator(Collectives):
         segment_time_s: float | None = None,
         schedule: _core.Schedule | None = None,
         timeout_s: float | None = None,
-    ) -> Work | None:
+    ) -> Work | GpuWork | None:
         """Combine `tensor` over all ranks, in place: every rank ends with the same bits.
 
         Every rank calls it with the same arguments; the tensors differ in values alone.
 
         Args:
-            tensor: Contiguous CPU tensor of any shape: float32, float64, float16, bfloat16, int32,
-                int64 or uint8.
+            tensor: Contiguous CPU or CUDA tensor of any shape: float32, float64, float16, bfloat16,
+                int32, int64 or uint8. On a GPU the collective comes behind what the current stream
+                has queued so far, and what is queued there afterwards comes behind the result; the
+                host waits only until every rank has called alike. Such calls are not predicted
+                outside DDP.
             op: "sum", "avg", "min", "max" or "prod". float16 and bfloat16 convert to float32,
                 combine and round back at every addition, as torch does element-wise; "avg"
                 multiplies by 1 / ranks before summing, as DistributedDataParallel does. Integers
@@ -304,7 +327,7 @@ class Communicator(Collectives):
                 the transport, the segments, the arrivals and the timing: the sum of one fixed tree
                 over the ranks. "auto" stands for it while
                 `torch.are_deterministic_algorithms_enabled()`, and never takes it otherwise.
-            async_op: Return a `Work` at once instead of waiting.
+            async_op: Return a `Work` at once instead of waiting; for a CUDA tensor a `GpuWork`.
             segments: Into how many segments the message is cut, >= 1 and at most its elements.
                 None: by `choose_segments`.
             arrivals_s: (ranks,) hints of when each rank arrives, seconds >= 0 on any common clock;
@@ -340,11 +363,30 @@ class Communicator(Collectives):
             segment_time_s=segment_time_s,
             schedule=schedule,
         )
-        deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
         stream = None
         is_open = schedule is None and left_open(algorithm, segments, arrivals_s)
-        if is_open and self.worth_planning(tensor.nbytes):
+        if is_open and self._gpus.of(tensor.device) is None and self.worth_planning(tensor.nbytes):
             stream = self._plain
+        return self._run(tensor, call, timeout_s, async_op=async_op, stream=stream)
+
+    def _run(
+        self,
+        tensor: torch.Tensor,
+        call: _core.Call,
+        timeout_s: float | None,
+        *,
+        async_op: bool,
+        stream: Stream | None = None,
+    ) -> Work | GpuWork | None:
+        deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
+        if (gpu := self._gpus.of(tensor.device)) is not None:
+            on_gpu, future = gpu.submit(tensor, call, deadline_s)
+            self._record(on_gpu, call)
+            work = GpuWork(gpu.native, on_gpu, future, tensor)
+            if async_op:
+                return work
+            work.wait()
+            return None
         if stream is not None:
             arrival_s = time.monotonic()
             call = stream.plan(call, arrival_s)
@@ -358,19 +400,6 @@ class Communicator(Collectives):
             stream.arrived([arrival_s], [call])
         if async_op:
             return Work(self._engine, ticket, future, tensor)
-        self._engine.wait(ticket)
-        return None
-
-    def _run(
-        self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
-    ) -> Work | None:
-        deadline_s = self._timeout_s if timeout_s is None else _timeout(timeout_s)
-        if async_op:
-            ticket, future = self._completer.submit(tensor, call, deadline_s)
-            self._record(ticket, call)
-            return Work(self._engine, ticket, future, tensor)
-        ticket = self._engine.begin(tensor.data_ptr(), call, deadline_s)
-        self._record(ticket, call)
         self._engine.wait(ticket)
         return None
 
@@ -500,11 +529,15 @@ class Communicator(Collectives):
 
     def submit(
         self, tensor: torch.Tensor, call: _core.Call
-    ) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
+    ) -> tuple[_core.Ticket | GpuTicket, torch.futures.Future[torch.Tensor]]:
         """Start a call made by `call_for`; the future's value is `tensor`, or its error."""
-        ticket, future = self._completer.submit(tensor, call, self._timeout_s)
-        self._record(ticket, call)
-        return ticket, future
+        started: tuple[_core.Ticket | GpuTicket, torch.futures.Future[torch.Tensor]]
+        if (gpu := self._gpus.of(tensor.device)) is not None:
+            started = gpu.submit(tensor, call, self._timeout_s)
+        else:
+            started = self._completer.submit(tensor, call, self._timeout_s)
+        self._record(started[0], call)
+        return started
 
     def algorithm_now(self, call: _core.Call) -> str:
         """What would run if a call of `call_for` came now; empty: its plan is not here yet."""
@@ -566,7 +599,7 @@ class Communicator(Collectives):
             self.abort(f"{type(error).__name__}: {error}")
         self.close()
 
-    def _record(self, ticket: _core.Ticket, call: _core.Call) -> None:
+    def _record(self, ticket: _core.Ticket | GpuTicket, call: _core.Call) -> None:
         self._records.append({"ticket": ticket, "call": call})
 
     @property
@@ -610,9 +643,14 @@ def _connect(rendezvous: Rendezvous, name: str, token: int) -> _core.Ucx:
 
 
 def _close(
-    engine: _core.Engine, monitor: _core.Monitor | None, completer: Completer, process: int
+    engine: _core.Engine,
+    gpus: Gpus,
+    monitor: _core.Monitor | None,
+    completer: Completer,
+    process: int,
 ) -> None:
     if process == os.getpid():
+        gpus.close(_CLOSE_TIMEOUT_S)
         engine.close(_CLOSE_TIMEOUT_S)  # what is pending may still need a plan
         if monitor is not None:
             monitor.close(_CLOSE_TIMEOUT_S)

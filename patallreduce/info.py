@@ -13,14 +13,14 @@ from pathlib import Path
 
 import torch
 
-from patallreduce import _core, cuda, environment, ucx
+from patallreduce import _core, cuda, environment, nccl, ucx
 from patallreduce.schedules import algorithms
 
 _FEATURES = ("f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16", "avx512_fp16", "asimd")
 
 
 def report() -> str:
-    """Describe versions, build, UCX, network, memory and processor, one `name: value` a line."""
+    """Describe versions, build, GPUs, NCCL, UCX, network, processor, one `name: value` a line."""
     lines = list(_lines())
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
@@ -33,6 +33,8 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "core", f"{_core.__file__}"
     yield "core built with", _core.build_info()
     yield from _cuda_lines()
+    yield "GPUs that torch sees", _gpus()
+    yield "NCCL", _nccl()
     yield from _ucx_lines()
     yield "algorithms", ", ".join(algorithms())
     yield "host", f"{socket.gethostname()}, {platform.platform()}"
@@ -72,6 +74,23 @@ def _cuda_lines() -> Iterator[tuple[str, str]]:
         architecture = "sm_{}{}".format(*device.capability)
         many = device.multiprocessors
         yield f"CUDA device {ordinal}", f"{device.name}, {architecture}, {many} multiprocessors"
+
+
+def _gpus() -> str:
+    if not torch.cuda.is_available():
+        built = torch.version.cuda is not None
+        return "none" if built else "none: this torch is built without CUDA"
+    return ", ".join(
+        f"{n}: {torch.cuda.get_device_name(n)}" for n in range(torch.cuda.device_count())
+    )
+
+
+def _nccl() -> str:
+    try:
+        path, nccl_version = _core.nccl_library(nccl.library_path())
+    except (OSError, _core.TransportError) as error:
+        return str(error).removeprefix("NCCL: ")
+    return f"{nccl_version} at {path}"
 
 
 def _ucx_lines() -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from patallreduce import _core
+from patallreduce.gpu_calls import GpuTicket
 from patallreduce.leaf_sums import add
 from patallreduce.leaf_tree import LeafTree, Node, maximal_subtrees, run_of
 from patallreduce.tensors import dtype_of
@@ -101,7 +102,7 @@ class _Bucket:
         self._leaves = leaves
         self._buffer = buffer
         self.ready = False  # its pieces are there, or failed
-        self._ticket: _core.Ticket | None = None  # of what is under way
+        self._ticket: _core.Ticket | GpuTicket | None = None  # of what is under way
         self._done: torch.futures.Future[BaseException | None] = torch.futures.Future()
         self.mean: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
         grain = _SLICE_BYTES // buffer.element_size()

@@ -1,16 +1,22 @@
-"""`python -m patallreduce schedule`: print an algorithm's schedule as the papers print theirs."""
+"""`python -m patallreduce schedule`: print an algorithm's schedule as the papers print theirs.
+
+Or, with --streams, what the ranks queue on two streams of their GPUs, which --out draws.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from patallreduce import _core
-from patallreduce._core import ScheduleError
+from patallreduce._core import Schedule, ScheduleError, StreamProgram
 from patallreduce.schedules import schedule
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_SUMS_FASTER = 4  # than messages, in pictures: enough to see both
 
 
 def add(commands: Commands) -> None:
@@ -29,14 +35,25 @@ def add(commands: Commands) -> None:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="prr's tau, clairvoyant's round; default 0",
+        help="prr's tau, clairvoyant's round, a segment's time in --out; default 0, in --out 1 s "
+        "for all segments together",
     )
-    parser.add_argument("--listing", action="store_true", help="a line per step, numbered")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--listing", action="store_true", help="a line per step, numbered")
+    shown.add_argument(
+        "--streams", action="store_true", help="as groups and sums on streams of a GPU"
+    )
+    parser.add_argument("--rank", type=int, metavar="R", help="--streams: of this rank alone")
+    parser.add_argument(
+        "--out", metavar="FILE", help="--streams: draw what runs when, as a simple model has it"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> str:
     """Make the schedule that was asked for; the text is what to print."""
+    if not options.streams and (options.rank is not None or options.out):
+        raise ValueError("--rank and --out: only with --streams")
     made = schedule(
         options.algorithm,
         options.ranks,
@@ -46,7 +63,60 @@ def run(options: argparse.Namespace) -> str:
         root=options.root,
         segment_time_s=options.segment_time,
     )
+    if options.streams:
+        return _streams(made, options)
     return made.listing() if options.listing else str(made)
+
+
+def _streams(made: Schedule, options: argparse.Namespace) -> str:
+    from patallreduce.stream_tables import stream_tables
+
+    # As a communicator makes them for a sum.
+    early_out = options.arrivals is not None
+    programs = [StreamProgram(made, rank, early_out=early_out) for rank in range(made.ranks)]
+    if options.rank is not None and not 0 <= options.rank < made.ranks:
+        raise ValueError(f"--rank: expected one of 0..{made.ranks - 1}, got {options.rank}")
+    shown = range(made.ranks) if options.rank is None else [options.rank]
+    about = f"{options.algorithm}, {made.ranks} ranks, {made.segments} segments"
+    if options.out:
+        _draw(made, programs, shown, about, options)
+    early = "; early out, for the arrivals are known" if early_out else ""
+    return f"{about}: on two streams of each GPU{early}\n\n" + stream_tables(
+        [programs[rank] for rank in shown]
+    )
+
+
+def _draw(
+    made: Schedule,
+    programs: Sequence[StreamProgram],
+    shown: Sequence[int],
+    about: str,
+    options: argparse.Namespace,
+) -> None:
+    from patallreduce.stream_picture import Drawn, stream_picture
+    from patallreduce.stream_stages import stages_of
+    from patallreduce.stream_times import stream_times
+
+    segment_s = options.segment_time or 1.0 / made.segments
+    arrivals_s = options.arrivals or [0.0] * len(programs)
+    # Hosts run ahead of their GPUs: everything is queued a little before the first arrival.
+    queued_s = min(arrivals_s) - segment_s
+    stages = [stages_of(program) for program in programs]
+    times = stream_times(
+        stages,
+        [program.result_stage for program in programs],
+        arrivals_s,
+        queued_s=queued_s,
+        segment_s=segment_s,
+        sum_s=segment_s / _SUMS_FASTER,
+    )
+    drawn = [Drawn(rank, stages[rank], times[rank], arrivals_s[rank]) for rank in shown]
+    stream_picture(
+        drawn,
+        options.out,
+        queued_s=queued_s,
+        title=f"{about}: what runs on which stream (0 to 1: segment 0 to rank 1)",
+    )
 
 
 def _collective_of(algorithm: str) -> str:

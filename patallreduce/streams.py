@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from patallreduce import _core
+
+if TYPE_CHECKING:
+    from patallreduce.gpu_calls import GpuTicket
 
 _log = logging.getLogger("patallreduce")
 
@@ -55,26 +61,32 @@ class Stream:
         self.iteration = 0
         self._started = False
         self._asked = False
-        self._tickets: list[_core.Ticket] = []  # of this iteration
-        self._before: list[_core.Ticket] = []  # of the one before
+        self._tickets: list[_core.Ticket | GpuTicket] = []  # of this iteration
+        self._before: list[_core.Ticket | GpuTicket] = []  # of the one before
 
     def start(self, at_s: float) -> None:
         """The computation of an iteration began."""
-        finish_s = [t.finish_s if t.done else math.nan for t in self._before]
         self._started = True
-        self._monitor.started(self.number, self.iteration, at_s, finish_s)
+        iteration, before = self.iteration, self._before
+
+        def report() -> None:
+            finish_s = [t.finish_s if t.done else math.nan for t in before]
+            self._monitor.started(self.number, iteration, at_s, finish_s)
+
+        self._report(report)
 
     def edge(self, fraction: float, at_s: float) -> None:
         """`fraction` of the iteration's computation is done."""
         self._start_if_needed()
-        self._monitor.edge(self.number, self.iteration, fraction, at_s)
+        iteration = self.iteration
+        self._report(lambda: self._monitor.edge(self.number, iteration, fraction, at_s))
 
     def plan(self, call: _core.Call, at_s: float) -> _core.Call:
         """The same call with its schedule left to this iteration's plan, which is asked for.
 
         Args:
             call: As it is to run without a plan.
-            at_s: When its bucket was ready.
+            at_s: When its bucket was ready; NaN: not known.
         """
         if not self._asked:
             self._asked = True
@@ -83,7 +95,7 @@ class Stream:
             self._warner.look()
         return call.planned(self.number, self.iteration)
 
-    def submitted(self, ticket: _core.Ticket) -> None:
+    def submitted(self, ticket: _core.Ticket | GpuTicket) -> None:
         """A bucket of this iteration is on its way."""
         self._tickets.append(ticket)
 
@@ -94,7 +106,7 @@ class Stream:
             arrivals_s: (buckets,) when each was ready.
             calls: (buckets,) what was called.
         """
-        self._monitor.arrived(self.number, self.iteration, arrivals_s, calls)
+        self._report_arrivals(arrivals_s, calls)
         self.iteration += 1
         self._started = self._asked = False
         self._before, self._tickets = self._tickets, []
@@ -104,3 +116,63 @@ class Stream:
         if not self._started and self._before:
             ends_s = [ticket.finish_s for ticket in self._before if ticket.done]
             self.start(max(ends_s, default=time.monotonic()))
+
+    def _report(self, report: Callable[[], None]) -> None:
+        report()
+
+    def _report_arrivals(self, arrivals_s: Sequence[float], calls: Sequence[_core.Call]) -> None:
+        self._monitor.arrived(self.number, self.iteration, arrivals_s, calls)
+
+
+class GpuStream(Stream):
+    """A stream of which the GPU's times count: a rank arrives when its GPU has the gradients.
+
+    The host is ahead of that. So what it reports of the next iteration waits until the arrivals of
+    this one are known, or until it asks for a plan; the leader hears all in order.
+    """
+
+    def __init__(self, monitor: _core.Monitor, warner: Warner, number: int) -> None:
+        super().__init__(monitor, warner, number)
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[list[_core.Ticket | GpuTicket], Callable[[], None]]] = deque()
+
+    def plan(self, call: _core.Call, at_s: float) -> _core.Call:
+        """As of `Stream`. Arrivals that are not known yet are reported as unknown."""
+        if not self._asked:
+            self._flush(at_once=True)
+        return super().plan(call, math.nan)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a report waits for the GPU."""
+        return bool(self._waiting)
+
+    def flush(self) -> None:
+        """Report what is known."""
+        self._flush(at_once=False)
+
+    def _flush(self, *, at_once: bool) -> None:
+        with self._lock:
+            while self._waiting:
+                tickets, report = self._waiting[0]
+                if not at_once and not all(ticket.arrival_s > 0 for ticket in tickets):
+                    return
+                self._waiting.popleft()
+                report()
+
+    def _report(self, report: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._waiting:
+                report()
+            else:
+                self._waiting.append(([], report))
+
+    def _report_arrivals(self, arrivals_s: Sequence[float], calls: Sequence[_core.Call]) -> None:
+        iteration, tickets = self.iteration, list(self._tickets)
+
+        def report() -> None:
+            known_s = [t.arrival_s if t.arrival_s > 0 else math.nan for t in tickets]
+            self._monitor.arrived(self.number, iteration, known_s, calls)
+
+        with self._lock:
+            self._waiting.append((tickets, report))

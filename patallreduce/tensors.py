@@ -28,11 +28,8 @@ def check_tensor(tensor: torch.Tensor, rank: int) -> None:
             f"expected a dense tensor, got layout {tensor.layout} {where}; "
             "sparse gradients cannot be all-reduced in place (for an Embedding: sparse=False)"
         )
-    if tensor.device.type != "cpu":
-        raise TypeError(
-            f"expected a CPU tensor, got device {tensor.device} {where}; "
-            "this build has no support for it"
-        )
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"expected a CPU or CUDA tensor, got device {tensor.device} {where}")
     if tensor.dtype not in _DTYPES:
         known = ", ".join(_core.Dtype.__members__)
         hint = "; use torch.view_as_real for complex" if tensor.is_complex() else ""

@@ -13,7 +13,8 @@ from patallreduce import environment
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = [README] + [
-    (ROOT / name).read_text(encoding="utf-8") for name in ("ARCHITECTURE.md", "CONTRIBUTING.md")
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "GPU.md")
 ]
 
 
@@ -31,14 +32,18 @@ def test_every_algorithm_file_names_cost_and_source():
             assert word in head, (name, word)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=["README", "ARCHITECTURE", "CONTRIBUTING"])
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=["README", "ARCHITECTURE", "CONTRIBUTING", "GPU"]
+)
 def test_make_targets_named_in_documents_exist(document):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"`make ([a-z-]+)`", document):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=["README", "ARCHITECTURE", "CONTRIBUTING"])
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=["README", "ARCHITECTURE", "CONTRIBUTING", "GPU"]
+)
 def test_files_named_in_documents_exist(document):
     for path in re.findall(r"`((?:csrc|tests|examples|benchmarks|hooks)/[\w./-]+)`", document):
         assert (ROOT / path).exists(), path

@@ -4,6 +4,7 @@
 
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
+#include "bindings/keyed.h"
 #include "bindings/owned.h"
 #include "bindings/waiting.h"
 #include "errors.h"
@@ -50,8 +51,7 @@ Call call_of_key(std::uint64_t count, Dtype dtype, Op op, const ScheduleKey& key
   return call;
 }
 
-Steps steps_of_key(const ScheduleKey& key, int ranks, int rank) {
-  if (key.given) return key.given->steps;
+Problem problem_of_key(const ScheduleKey& key, int ranks) {
   Problem problem;
   problem.ranks = ranks;
   problem.segments = key.segments;
@@ -59,10 +59,22 @@ Steps steps_of_key(const ScheduleKey& key, int ranks, int rank) {
   problem.root = std::max(key.root, 0);
   problem.latency_s = key.latency_s;
   problem.sum_s = key.sum_s;
+  return problem;
+}
+
+Steps steps_of_key(const ScheduleKey& key, int ranks, int rank) {
+  if (key.given) return key.given->steps;
+  Problem problem = problem_of_key(key, ranks);
   const Algorithm* algorithm = known(key);
   // Peers are to be places, whatever was expected.
   if (!algorithm || !algorithm->dynamic) problem.arrivals_s = key.arrivals_s;
   return generate_steps(key.algorithm, problem, rank, algorithm ? algorithm->collective : "");
+}
+
+ScheduleKey barrier_key() {
+  ScheduleKey key;
+  key.algorithm = "dissemination_barrier";
+  return key;
 }
 
 bool is_dynamic(const ScheduleKey& key) {
@@ -77,6 +89,14 @@ std::string collective_of(const ScheduleKey& key) {
 }
 
 }  // namespace
+
+Schedule schedule_of_key(const ScheduleKey& key, int ranks) {
+  if (key.given) return *key.given->whole;
+  Problem problem = problem_of_key(key, ranks);
+  problem.arrivals_s = key.arrivals_s;
+  const Algorithm* algorithm = known(key);
+  return generate(key.algorithm, problem, algorithm ? algorithm->collective : "");
+}
 
 // A signal's exception aborts the communicator: the other ranks must not wait for a rank that gave
 // up.
@@ -157,7 +177,8 @@ void bind_executor(py::module_& m) {
                                        EngineOptions{spin_s,
                                                      shares_cores,
                                                      scratch_bytes,
-                                                     {steps_of_key, is_dynamic, collective_of}});
+                                                     {steps_of_key, is_dynamic, collective_of},
+                                                     barrier_key()});
            }),
            "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)
       .def("start", &Engine::start, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
@@ -177,7 +198,8 @@ void bind_executor(py::module_& m) {
           "data"_a, "call"_a, "timeout_s"_a, "For a caller that goes on to wait().")
       .def("wait", &wait_for, "ticket"_a, "Drives the transport from this thread until done.")
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
-      .def("abort", &Engine::abort, "why"_a, py::call_guard<py::gil_scoped_release>())
+      .def("abort", py::overload_cast<const std::string&>(&Engine::abort), "why"_a,
+           py::call_guard<py::gil_scoped_release>())
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("check",
            [](const Engine& engine) {

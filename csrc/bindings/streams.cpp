@@ -2,10 +2,11 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
+#include "bindings/keyed.h"
 #include "bindings/owned.h"
 #include "clock.h"
 #include "errors.h"
-#include "streams/executor.h"
+#include "streams/calls.h"
 
 namespace patallreduce {
 
@@ -75,14 +76,74 @@ std::shared_ptr<StreamExecutor> make_executor(const std::string& library, const 
   return make_owned<StreamExecutor>(std::move(gpu), std::move(peers));
 }
 
-void wait_for(StreamExecutor& executor, StreamTicket& ticket) {
+template <typename Waited, typename Ticket>
+void wait_for(Waited& waited, Ticket& ticket) {
   for (bool done = false; !done;) {
     {
       py::gil_scoped_release release;
-      done = executor.wait(ticket, slice_s);
+      done = waited.wait(ticket, slice_s);
     }
     if (!done && PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
+}
+
+std::shared_ptr<StreamCalls> make_calls(std::shared_ptr<Engine> engine, const std::string& library,
+                                        const std::string& nccl, int device,
+                                        const std::string& unique_id, double timeout_s) {
+  const PatrNcclUniqueId id = unique_id_of(unique_id);
+  py::gil_scoped_release release;
+  auto gpu = std::make_unique<StreamDevice>(CudaLibrary::open(library), device);
+  auto peers = std::make_unique<Nccl>(NcclLibrary::open(nccl), *gpu, id, engine->rank(),
+                                      engine->ranks(), now_s() + timeout_s);
+  auto calls =
+      make_owned<StreamCalls>(std::move(engine), std::move(gpu), std::move(peers), schedule_of_key);
+  calls->connect(timeout_s);
+  return calls;
+}
+
+void bind_calls(py::module_& m) {
+  using NoGil = py::call_guard<py::gil_scoped_release>;
+  py::class_<StreamWork, std::shared_ptr<StreamWork>>(m, "StreamWork", "A call of StreamCalls.")
+      .def_property_readonly("engine_ticket",
+                             [](const StreamWork& work) { return work.engine_ticket; })
+      .def_property_readonly(
+          "arrival_s", [](const StreamWork& work) { return work.stream_ticket->arrival_s.load(); },
+          "When the contribution was seen to be there; 0: not yet.")
+      .def_property_readonly(
+          "finish_s", [](const StreamWork& work) { return work.stream_ticket->finish_s.load(); },
+          "When the result was seen to be there; 0: not yet.")
+      .def(
+          "check",
+          [](const StreamWork& work) {
+            const Ticket& ticket = *work.engine_ticket;
+            if (ticket.done && ticket.failure) raise(*ticket.failure);
+          },
+          "Raises what it failed with, if it did.");
+  py::class_<StreamCalls, std::shared_ptr<StreamCalls>>(
+      m, "StreamCalls",
+      "All-reduces of a GPU's memory over NCCL, called like all others of an engine.")
+      .def(py::init(&make_calls), "engine"_a, "library"_a, "nccl"_a, "device"_a, "unique_id"_a,
+           "timeout_s"_a)
+      .def(
+          "submit",
+          [](StreamCalls& calls, Address home, const Call& call, Address stream, double timeout_s) {
+            return calls.submit(at(home), call, at(stream), timeout_s);
+          },
+          "data"_a, "call"_a, "stream"_a, "timeout_s"_a, NoGil())
+      .def("next_done", &StreamCalls::next_done, "timeout_s"_a, NoGil())
+      .def(
+          "join",
+          [](StreamCalls& calls, StreamWork& work, Address stream) {
+            calls.join(work, at(stream));
+          },
+          "ticket"_a, "stream"_a, NoGil())
+      .def("wait", &wait_for<StreamCalls, StreamWork>, "ticket"_a)
+      .def("has_result", &StreamCalls::wait, "ticket"_a, "within_s"_a, NoGil())
+      .def("close", &StreamCalls::close, "timeout_s"_a, NoGil())
+      .def_property_readonly("memory_bytes",
+                             [](StreamCalls& calls) { return calls.executor().memory_bytes(); })
+      .def_property_readonly("events",
+                             [](StreamCalls& calls) { return calls.executor().events(); });
 }
 
 }  // namespace
@@ -135,9 +196,15 @@ void bind_streams(py::module_& m) {
           [](StreamExecutor& executor, std::shared_ptr<StreamProgram> program, Address home,
              std::size_t count, const std::string& dtype, const std::string& op, Address stream,
              double timeout_s) {
-            const StreamCall call{at(home),    count,      find_dtype(dtype),
-                                  find_op(op), at(stream), timeout_s};
-            return executor.submit(std::move(program), call);
+            auto ticket = executor.arrive(
+                {at(home), count, find_dtype(dtype), find_op(op), at(stream), timeout_s});
+            try {
+              executor.queue(*ticket, std::move(program));
+            } catch (...) {
+              executor.withdraw(*ticket);
+              throw;
+            }
+            return ticket;
           },
           "program"_a, "home"_a, "count"_a, "dtype"_a, "op"_a, "stream"_a, "timeout_s"_a, NoGil())
       .def(
@@ -146,13 +213,20 @@ void bind_streams(py::module_& m) {
             executor.join(ticket, at(stream));
           },
           "ticket"_a, "stream"_a, NoGil())
-      .def("wait", &wait_for, "ticket"_a)
+      .def("wait", &wait_for<StreamExecutor, StreamTicket>, "ticket"_a)
       .def("has_result", &StreamExecutor::wait, "ticket"_a, "within_s"_a, NoGil())
       .def("check", &StreamExecutor::throw_if_failed, NoGil())
-      .def("abort", &StreamExecutor::abort, "why"_a, NoGil())
+      .def(
+          "abort",
+          [](StreamExecutor& executor, const std::string& why) {
+            executor.abort(std::make_exception_ptr(TransportError(
+                concat("rank ", executor.rank(), ": aborted: ", why), executor.rank())));
+          },
+          "why"_a, NoGil())
       .def("close", &StreamExecutor::close, "timeout_s"_a, NoGil())
       .def_property_readonly("memory_bytes", &StreamExecutor::memory_bytes)
       .def_property_readonly("events", &StreamExecutor::events);
+  bind_calls(m);
 }
 
 }  // namespace patallreduce

@@ -67,23 +67,22 @@ void Engine::start(double timeout_s) {
 }
 
 std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s) {
-  return submit(data, std::move(call), timeout_s, false, false);
+  return submit({data, std::move(call), timeout_s, {}, false, {}}, false);
 }
 
 std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double timeout_s) {
-  return submit(data, std::move(call), timeout_s, true, true);
+  return submit({data, std::move(call), timeout_s, {}, true, {}}, true);
 }
 
 std::shared_ptr<Ticket> Engine::submit_told(void* data, Call call, double timeout_s,
                                             std::function<void()> on_done) {
-  return submit(data, std::move(call), timeout_s, false, true, std::move(on_done));
+  return submit({data, std::move(call), timeout_s, {}, false, {}}, true, std::move(on_done));
 }
 
-void Engine::check(const Call& call) {
-  PATR_CHECK(call.carrier != Carrier::device || has_device_, std::invalid_argument, "rank ", rank_,
-             ": expected an engine that was given a GPU to sum on, got a call carried by ",
-             name(call.carrier), " for one that was not");
-  program(call.key, rank_);  // a ScheduleError belongs to the caller
+std::shared_ptr<Ticket> Engine::submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
+                                          double timeout_s, std::function<void()> on_done) {
+  return submit({data, std::move(call), timeout_s, {}, false, std::move(queue)}, true,
+                std::move(on_done));
 }
 
 void Engine::set_device(std::unique_ptr<Arithmetic> device) {
@@ -100,9 +99,31 @@ Scratch* Engine::scratch_for(const Call& call) {
   return call.carrier == Carrier::device ? device_scratch_.get() : &scratch_;
 }
 
-std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, bool queued,
-                                       bool wake, std::function<void()> on_done) {
-  check(call);
+void Engine::check(const Call& call) { check(call, nullptr); }
+
+// A ScheduleError belongs to the caller.
+void Engine::check(const Call& call, StreamQueue* queue) {
+  PATR_CHECK(call.carrier != Carrier::device || has_device_, std::invalid_argument, "rank ", rank_,
+             ": expected an engine that was given a GPU to sum on, got a call carried by ",
+             name(call.carrier), " for one that was not");
+  PATR_CHECK((call.carrier == Carrier::streams) == (queue != nullptr), std::invalid_argument,
+             "rank ", rank_, ": a call carried by ", name(call.carrier),
+             queue ? " was given" : " needs", " streams");
+  if (!queue) {
+    program(call.key, rank_);
+    return;
+  }
+  PATR_CHECK(!options_.steps_source.dynamic(call.key), ScheduleError, "expected on rank ", rank_,
+             " an algorithm whose order is known before ranks arrive, since streams are given "
+             "their work beforehand; got ",
+             call.key.algorithm);
+  queue->prepare(call.key);
+}
+
+std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake,
+                                       std::function<void()> on_done) {
+  check(submission.call, submission.stream_queue.get());
+  const bool queued = submission.queued;
   auto ticket = std::make_shared<Ticket>();
   ticket->on_done = std::move(on_done);
   ticket->arrival_s = now_s();
@@ -115,7 +136,8 @@ std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s, 
       ticket->failure = failure_;
       ticket->done = true;
     } else {
-      inbox_.push_back({data, std::move(call), timeout_s, ticket, queued});
+      submission.ticket = ticket;
+      inbox_.push_back(std::move(submission));
       if (wake) eventfd_write(wake_fd_, 1);
     }
   }
@@ -273,11 +295,10 @@ void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
   }
 }
 void Engine::abort(const std::string& why) {
-  std::unique_lock driving(driving_);
-  if (!closed_) fail({Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)}, true);
+  abort(Failure{Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)});
 }
 
-void Engine::end(Failure failure) {
+void Engine::abort(Failure failure) {
   std::unique_lock driving(driving_);
   if (!closed_) fail(std::move(failure), true);
 }

@@ -37,6 +37,7 @@
 #include "executor/liveness.h"
 #include "executor/operation.h"
 #include "executor/scratch.h"
+#include "executor/stream_queue.h"
 #include "executor/ticket.h"
 #include "schedule/plan.h"
 #include "transport/transport.h"
@@ -48,6 +49,7 @@ struct EngineOptions {
   bool shares_cores = true;                  // more ranks than cores on this host: yield to them
   std::size_t scratch_bytes = 512ull << 20;  // admitted operations together, but for one
   StepsSource steps_source;
+  ScheduleKey barrier;  // what runs here of calls on streams
 };
 
 class Engine {
@@ -79,6 +81,11 @@ class Engine {
   // As submit, and next_done() will return the ticket.
   std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
 
+  // As submit_told, of a collective whose data `queue` moves: done once every rank has called it
+  // alike.
+  std::shared_ptr<Ticket> submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
+                                    double timeout_s, std::function<void()> on_done);
+
   // Gives planned calls of this iteration their schedules. From any thread; before this they wait.
   void plan(std::shared_ptr<const Plan> plan);
   // No further plan comes: all ranks go on with the calls' own schedules. Called on the leader.
@@ -90,7 +97,7 @@ class Engine {
 
   // Ends everything pending with a TransportError on all ranks.
   void abort(const std::string& why);
-  void end(Failure failure);  // the same, with what all ranks are to raise
+  void abort(Failure failure);
   // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
   void close(double timeout_s);
 
@@ -117,16 +124,19 @@ class Engine {
     double timeout_s;
     std::shared_ptr<Ticket> ticket;
     bool queued;
+    std::shared_ptr<StreamQueue> stream_queue;  // null: the data come this way
   };
 
   struct StreamPlans {
     std::map<std::int64_t, std::shared_ptr<const Plan>> kept;  // by iteration
     std::int64_t newest = -1;
     std::int64_t resolved = -1;  // iteration of the last planned call that arrived here
+    std::weak_ptr<StreamQueue> stream_queue;  // of that call
   };
 
-  std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s, bool queued, bool wake,
+  std::shared_ptr<Ticket> submit(Submission submission, bool wake,
                                  std::function<void()> on_done = {});
+  void check(const Call& call, StreamQueue* queue);
   Scratch* scratch_for(const Call& call);  // null: nothing here sums in such memory
   void thread_main();
   bool turn();  // one round of everything; false: nothing happened
@@ -142,6 +152,7 @@ class Engine {
   std::uint64_t called_or_waiting() const { return called_ + (unplanned_ ? 1 : 0); }
   bool tell_plans_end();
   void arrive(Submission& submission);
+  bool dynamic(const Call& call) const;
   void prepare(std::uint64_t seq, Pending& pending);
   void admit();
   void handle(const Events& events);

@@ -69,8 +69,11 @@ bool Engine::resolve(Submission& submission) {
   {
     std::lock_guard lock(inbox_mutex_);
     if (const auto key = planned_key(call)) {
-      if (*key) call.key = **key;
-      submission.ticket->planned = *key != nullptr;
+      // Places are known too late for streams: there such a call keeps its own schedule.
+      const bool follows =
+          *key && !(submission.stream_queue && options_.steps_source.dynamic(**key));
+      if (follows) call.key = **key;
+      submission.ticket->planned = follows;
       return true;
     }
     if (plans_end_) {
@@ -90,9 +93,18 @@ bool Engine::resolve(Submission& submission) {
 }
 
 void Engine::plan(std::shared_ptr<const Plan> plan) {
-  try {
-    for (const PlannedBucket& bucket : plan->buckets)
-      program(bucket.key, rank_);   // off the critical path
+  std::shared_ptr<StreamQueue> queue;
+  {
+    std::lock_guard lock(inbox_mutex_);
+    queue = plans_[plan->stream].stream_queue.lock();
+  }
+  try {  // off the critical path
+    for (const PlannedBucket& bucket : plan->buckets) {
+      if (!queue)
+        program(bucket.key, rank_);
+      else if (!options_.steps_source.dynamic(bucket.key))
+        queue->prepare(bucket.key);
+    }
   } catch (const ScheduleError&) {  // the call that needs it will tell
   }
   {
@@ -134,6 +146,7 @@ void Engine::arrive(Submission& submission) {
     std::lock_guard lock(inbox_mutex_);
     StreamPlans& stream = plans_[submission.call.stream];
     stream.resolved = submission.call.iteration;
+    stream.stream_queue = submission.stream_queue;
     stream.kept.erase(stream.kept.begin(), stream.kept.lower_bound(stream.resolved));
   }
   const auto [place, is_new] = pending_.try_emplace(seq);
@@ -149,9 +162,9 @@ void Engine::arrive(Submission& submission) {
   pending.call = std::move(submission.call);
   pending.ticket->key = pending.call.key;
   pending.data = submission.data;
-  const bool dynamic = options_.steps_source.dynamic(pending.call.key);
+  const bool takes_place = dynamic(pending.call);
   std::vector<int> listeners{0};
-  if (!dynamic) {
+  if (!takes_place) {
     if (!pending.operation) prepare(seq, pending);
     listeners = pending.operation->program().send_peers;
   }
@@ -167,17 +180,31 @@ void Engine::arrive(Submission& submission) {
       return;
     }
   }
-  if (dynamic) {
+  if (takes_place) {
     if (rank_ == 0) line_up(seq, rank_);
     begin_dynamic(seq);
     return;
   }
+  if (submission.stream_queue) submission.stream_queue->queue(pending.data, pending.call.key);
   pending.operation->arrive(pending.data);
   admit();
   settle(seq);
 }
 
+// Whether its ranks take their places as they arrive.
+bool Engine::dynamic(const Call& call) const {
+  return call.carrier != Carrier::streams && options_.steps_source.dynamic(call.key);
+}
+
 void Engine::prepare(std::uint64_t seq, Pending& pending) {
+  if (pending.call.carrier == Carrier::streams) {
+    Call barrier;
+    barrier.key = options_.barrier;
+    barrier.label = static_cast<std::int64_t>(hash(pending.call));
+    pending.operation = std::make_unique<Operation>(seq, barrier, program(barrier.key, rank_), -1,
+                                                    *transport_, scratch_);
+    return;
+  }
   Scratch* const scratch = scratch_for(pending.call);
   if (!scratch) return;  // announced before this rank has its GPU: its own call will tell
   pending.operation = std::make_unique<Operation>(
@@ -228,7 +255,7 @@ void Engine::admit() {
   for (auto& [seq, pending] : pending_) {
     if (!pending.admitted) {
       if (!pending.operation) break;
-      const std::size_t bytes = Operation::most_scratch_bytes(pending.call);
+      const std::size_t bytes = pending.operation->most_scratch_bytes();
       if (!lowest && admitted_bytes_ + bytes > options_.scratch_bytes) break;
       pending.admitted = true;
       admitted_bytes_ += bytes;
@@ -267,7 +294,7 @@ void Engine::settle(std::uint64_t seq) {
   if (pending.operation->has_result() && !pending.ticket->done) finish(pending, nullptr);
   if (!pending.operation->drained()) return;
   pending.ticket->drained_s = now_s();
-  if (pending.admitted) admitted_bytes_ -= Operation::most_scratch_bytes(pending.call);
+  if (pending.admitted) admitted_bytes_ -= pending.operation->most_scratch_bytes();
   pending_.erase(found);
   admit();
 }

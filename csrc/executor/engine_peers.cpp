@@ -29,7 +29,7 @@ void Engine::handle(int from, const Announcement& announcement) {
     Pending& pending = found->second;
     pending.call = announcement.call;
     pending.announced_by = from;
-    if (options_.steps_source.dynamic(pending.call.key)) {
+    if (dynamic(pending.call)) {
       if (rank_ == 0) line_up(seq, from);
       begin_dynamic(seq);
       return;
@@ -46,7 +46,7 @@ void Engine::handle(int from, const Announcement& announcement) {
   if (!(pending.call == announcement.call))
     mismatch(seq, from, announcement.call, pending.ticket ? rank_ : pending.announced_by,
              pending.call);
-  else if (rank_ == 0 && options_.steps_source.dynamic(pending.call.key))
+  else if (rank_ == 0 && dynamic(pending.call))
     line_up(seq, from);
 }
 

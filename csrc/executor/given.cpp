@@ -70,8 +70,8 @@ ScheduleKey given_key(const Schedule& schedule, int ranks, int rank) {
   const bool rooted = schedule.collective == "reduce" || schedule.collective == "broadcast";
   ScheduleKey key{name_of(schedule), problem.segments, problem.arrivals_s};
   key.root = rooted ? problem.root : -1;
-  key.given =
-      std::make_shared<const GivenSteps>(GivenSteps{schedule.collective, schedule.steps[rank]});
+  key.given = std::make_shared<const GivenSteps>(GivenSteps{
+      schedule.collective, schedule.steps[rank], std::make_shared<const Schedule>(schedule)});
   return key;
 }
 

@@ -37,7 +37,7 @@ class Operation {
   Operation(const Operation&) = delete;
 
   const Call& call() const { return call_; }
-  static std::size_t most_scratch_bytes(const Call& call) { return 2 * call.bytes(); }
+  std::size_t most_scratch_bytes() const { return 2 * call_.bytes(); }
   const Program& program() const { return *program_; }
   int place() const { return place_; }
   bool arrived() const { return arrived_; }

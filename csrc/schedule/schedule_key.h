@@ -18,6 +18,7 @@ constexpr int max_segments = 1 << 18;
 struct GivenSteps {
   std::string collective;
   Steps steps;
+  std::shared_ptr<const Schedule> whole;  // all ranks' steps
 };
 
 struct ScheduleKey {

@@ -13,8 +13,8 @@ namespace patallreduce {
 
 namespace {
 
-// How often the watcher looks: it delays an error, never a result.
-constexpr auto watch_every = std::chrono::milliseconds(2);
+// How often the watcher looks: how exact times are. It delays errors, never a result.
+constexpr auto watch_every = std::chrono::microseconds(500);
 
 void sleep_s(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -22,8 +22,9 @@ void sleep_s(double seconds) {
 
 }  // namespace
 
-StreamExecutor::StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl)
-    : device_(std::move(device)), nccl_(std::move(nccl)) {
+StreamExecutor::StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl,
+                               StreamOwner owner)
+    : device_(std::move(device)), nccl_(std::move(nccl)), owner_(std::move(owner)) {
   messages_ = device_->create_stream();
   sums_ = device_->create_stream();
   watcher_ = std::thread([this] { watch(); });
@@ -62,39 +63,71 @@ void StreamExecutor::connect(double timeout_s) {
   }
 }
 
-std::shared_ptr<StreamTicket> StreamExecutor::submit(std::shared_ptr<const StreamProgram> program,
-                                                     StreamCall call) {
+std::shared_ptr<StreamTicket> StreamExecutor::arrive(StreamCall call) {
   std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   PATR_CHECK(!closed_, TransportError, "rank ", rank(), ": the communicator is closed");
-  PATR_CHECK(program->rank == rank() && program->ranks == ranks(), std::invalid_argument,
-             "expected a program of rank ", rank(), " of ", ranks(), ", got one of rank ",
-             program->rank, " of ", program->ranks);
   PATR_CHECK(call.home != nullptr || call.count == 0, std::invalid_argument, "rank ", rank(),
              ": expected memory for ", call.count, " elements, got none");
-  const bool scales = call.op == Op::avg && is_floating(call.dtype);
-  PATR_CHECK(program->scales == scales, std::invalid_argument, "rank ", rank(), ": ", name(call.op),
-             " of ", name(call.dtype), " needs a program with scales = ", scales);
   device_->refuse_capture(call.producer, rank());
   auto ticket = std::make_shared<StreamTicket>();
   ticket->call = call;
-  ticket->program = std::move(program);
-  ticket->number = next_number_++;
   ticket->deadline_s = now_s() + call.timeout_s;
-  in_flight_.push_back(ticket);
-  try {
-    Queueing(*this, *ticket).run();
-  } catch (...) {
-    fail(std::current_exception());
-    throw;
-  }
+  ticket->arrival = take_event();
+  ticket->events.push_back(ticket->arrival);
+  device_->record(ticket->arrival, call.producer);
+  called_.push_back(ticket);
   changed_.notify_all();
   return ticket;
 }
 
-void StreamExecutor::join(StreamTicket& ticket, void* stream) {
+void StreamExecutor::queue(StreamTicket& ticket, std::shared_ptr<const StreamProgram> program) {
   std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  const StreamCall& call = ticket.call;
+  PATR_CHECK(program->rank == rank() && program->ranks == ranks(), std::invalid_argument,
+             "expected a program of rank ", rank(), " of ", ranks(), ", got one of rank ",
+             program->rank, " of ", program->ranks);
+  const bool scales = call.op == Op::avg && is_floating(call.dtype);
+  PATR_CHECK(program->scales == scales, std::invalid_argument, "rank ", rank(), ": ", name(call.op),
+             " of ", name(call.dtype), " needs a program with scales = ", scales);
+  const auto found = find_called(ticket);
+  PATR_CHECK(found != called_.end(), std::invalid_argument, "rank ", rank(),
+             ": expected a collective that is not queued yet");
+  ticket.program = std::move(program);
+  ticket.number = next_number_++;
+  in_flight_.push_back(std::move(*found));
+  called_.erase(found);
+  try {
+    Queueing(*this, ticket).run();
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
+  ticket.queued = true;
+  changed_.notify_all();
+}
+
+std::deque<std::shared_ptr<StreamTicket>>::iterator StreamExecutor::find_called(
+    const StreamTicket& ticket) {
+  return std::find_if(called_.begin(), called_.end(),
+                      [&](const auto& called) { return called.get() == &ticket; });
+}
+
+void StreamExecutor::withdraw(StreamTicket& ticket) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto found = find_called(ticket);
+  if (found == called_.end()) return;
+  free_events_.push_back(ticket.arrival);
+  ticket.events.clear();
+  called_.erase(found);
+}
+
+void StreamExecutor::join(StreamTicket& ticket, void* stream) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ticket.queued || failure_ || closed_; });
   if (failure_ && !ticket.has_result) std::rethrow_exception(failure_);
+  PATR_CHECK(ticket.queued, TransportError, "rank ", rank(), ": the communicator is closed");
   if (!ticket.drained) device_->wait(stream, ticket.result);
 }
 
@@ -125,23 +158,37 @@ void StreamExecutor::throw_if_failed() {
 }
 
 void StreamExecutor::watch() {
+  bool told = false;
   std::unique_lock lock(mutex_);
   while (!closed_) {
-    if (in_flight_.empty() || failure_) {
+    const bool idle = called_.empty() && in_flight_.empty();
+    if (told || (idle && !failure_)) {
       changed_.wait(lock);
-    } else {
+    } else if (!failure_) {
       changed_.wait_for(lock, watch_every);
     }
-    if (closed_ || failure_) continue;
+    if (closed_ || told) continue;
     try {
-      look(now_s());
+      lock.unlock();
+      owner_.check();
+      lock.lock();
+      if (!failure_) look(now_s());
     } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
       fail(std::current_exception());
+    }
+    if (failure_ && !closed_) {
+      told = true;
+      const std::exception_ptr failure = failure_;
+      lock.unlock();
+      owner_.failed(failure);
+      lock.lock();
     }
   }
 }
 
 void StreamExecutor::look(double now) {
+  note_times(now);
   // Collectives end in the order in which they were queued.
   while (!in_flight_.empty()) {
     StreamTicket& first = *in_flight_.front();
@@ -150,11 +197,36 @@ void StreamExecutor::look(double now) {
     retire(first);
     in_flight_.pop_front();
   }
-  nccl_->check();
+  if (!suspicion_) {
+    try {
+      nccl_->check();
+    } catch (const TransportError&) {
+      suspicion_ = std::current_exception();
+      suspicion_s_ = now;
+    }
+  }
+  if (suspicion_ && now >= suspicion_s_ + owner_.patience_s) std::rethrow_exception(suspicion_);
+  check_deadlines(now);
+}
+
+void StreamExecutor::note_times(double now) {
+  for (const auto* tickets : {&called_, &in_flight_}) {
+    for (const auto& ticket : *tickets) {
+      if (ticket->arrival_s == 0 && device_->done(ticket->arrival)) ticket->arrival_s = now;
+      if (ticket->finish_s == 0 && ticket->queued && device_->done(ticket->result)) {
+        ticket->finish_s = now;
+      }
+    }
+  }
+}
+
+void StreamExecutor::check_deadlines(double now) const {
   for (const auto& ticket : in_flight_) {
     if (now < ticket->deadline_s) continue;
     int rank = -1;
     const std::string where = stuck_at(*in_flight_.front(), rank);
+    // The rank that holds all others up says so first.
+    if (rank != this->rank() && now < ticket->deadline_s + owner_.patience_s) continue;
     throw TransportTimeout(concat("collective ", ticket->number, " did not end within ",
                                   ticket->call.timeout_s, " s: ", where),
                            rank);
@@ -165,6 +237,7 @@ void StreamExecutor::look(double now) {
 // another rank in turn.
 std::string StreamExecutor::stuck_at(const StreamTicket& ticket, int& rank) const {
   if (!device_->done(ticket.arrival) && ticket.passed.empty()) {
+    rank = this->rank();
     return concat("rank ", this->rank(), "'s own contribution has not come");
   }
   std::int32_t begin = 1;
@@ -193,6 +266,9 @@ std::string StreamExecutor::stuck_at(const StreamTicket& ticket, int& rank) cons
 
 void StreamExecutor::retire(StreamTicket& ticket) {
   ticket.has_result = ticket.drained = true;
+  const double now = now_s();
+  if (ticket.arrival_s == 0) ticket.arrival_s = now;
+  if (ticket.finish_s == 0) ticket.finish_s = now;
   const auto forget = [&](void*& event) {
     if (std::find(ticket.events.begin(), ticket.events.end(), event) != ticket.events.end()) {
       event = nullptr;
@@ -218,10 +294,9 @@ void StreamExecutor::fail(std::exception_ptr failure) noexcept {
   changed_.notify_all();
 }
 
-void StreamExecutor::abort(const std::string& why) {
+void StreamExecutor::abort(std::exception_ptr failure) {
   std::lock_guard lock(mutex_);
-  fail(
-      std::make_exception_ptr(TransportError(concat("rank ", rank(), ": aborted: ", why), rank())));
+  fail(std::move(failure));
 }
 
 void* StreamExecutor::take_event() {
@@ -261,13 +336,14 @@ void StreamExecutor::close(double timeout_s) {
   const double deadline_s = now_s() + timeout_s;
   std::unique_lock lock(mutex_);
   if (closed_) return;
-  while (!in_flight_.empty() && !failure_ && now_s() < deadline_s) {
+  const auto busy = [this] { return !called_.empty() || !in_flight_.empty(); };
+  while (busy() && !failure_ && now_s() < deadline_s) {
     lock.unlock();
     sleep_s(1e-3);
     lock.lock();
   }
   if (closed_) return;
-  if (!in_flight_.empty() && !failure_) {
+  if (busy() && !failure_) {
     fail(std::make_exception_ptr(TransportError(
         concat("rank ", rank(), " closed while collectives were in flight"), rank())));
   }
@@ -287,12 +363,14 @@ void StreamExecutor::close(double timeout_s) {
 }
 
 void StreamExecutor::release_all() noexcept {
-  for (const auto& ticket : in_flight_) {
-    for (void* event : ticket->events) device_->destroy_event(event);
-    ticket->events.clear();
-    ticket->drained = true;
+  for (auto* tickets : {&called_, &in_flight_}) {
+    for (const auto& ticket : *tickets) {
+      for (void* event : ticket->events) device_->destroy_event(event);
+      ticket->events.clear();
+      ticket->drained = true;
+    }
+    tickets->clear();
   }
-  in_flight_.clear();
   for (void* event : free_events_) device_->destroy_event(event);
   free_events_.clear();
   event_count_ = 0;

@@ -1,19 +1,25 @@
 // Runs stream programs on one GPU: collectives are queued, in the same order on all ranks, and the
 // host goes on.
 //
+// A collective arrives, with an event behind the work that makes its contribution, and is queued
+// once it is known what runs; collectives are queued in the order of their arrival.
+//
 // Two streams of our own, `messages` and `sums` (see program.h), serve all collectives in turn; so
 // scratch and shadow exist once, however many are in flight. Events join them to the caller's
 // streams: a collective starts after what was queued on the producing stream before submit(), and
 // join() makes a consuming stream wait for the result.
 //
-// A thread watches: what has ended gives its events back, and an error of NCCL or a deadline ends
-// everything with one error, after NCCL has been told to give up. What was queued behind then runs
-// with wrong data: whoever uses a result asks wait() or throw_if_failed() first.
+// A thread watches: it notes when contributions and results came, what has ended gives its events
+// back, and an error of NCCL or a deadline ends everything with one error, after NCCL has been told
+// to give up. What was queued behind then runs with wrong data: whoever uses a result asks wait()
+// or throw_if_failed() first.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -33,7 +39,7 @@ struct StreamCall {
   Dtype dtype = Dtype::float32;
   Op op = Op::sum;
   void* producer = nullptr;  // the stream that makes the contribution
-  double timeout_s = 0;      // from submit() until nothing of it is left
+  double timeout_s = 0;      // from its arrival until nothing of it is left
 };
 
 // One collective in flight; belongs to its executor.
@@ -42,8 +48,11 @@ struct StreamTicket {
   std::shared_ptr<const StreamProgram> program;
   std::uint64_t number = 0;
   double deadline_s = 0;
+  bool queued = false;
   bool has_result = false;  // seen on the host, before any failure
   bool drained = false;     // its events are gone
+  // When the contribution and the result were seen to be there; 0: not yet.
+  std::atomic<double> arrival_s{0}, finish_s{0};
   void* arrival = nullptr;  // events
   void* result = nullptr;
   void* summed = nullptr;                              // behind all its sums
@@ -51,9 +60,21 @@ struct StreamTicket {
   std::vector<void*> events;                           // all of them
 };
 
+// Whom an executor serves. Called by its watching thread, without its lock.
+struct StreamOwner {
+  // Throws what has ended the work of all ranks, if something has.
+  std::function<void()> check = [] {};
+  // The executor has failed with `failure`, a TransportError.
+  std::function<void(std::exception_ptr failure)> failed = [](std::exception_ptr) {};
+  // How long it may take to find out what is behind an error of NCCL, or a deadline of another
+  // rank.
+  double patience_s = 0;
+};
+
 class StreamExecutor {
  public:
-  StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl);
+  StreamExecutor(std::unique_ptr<StreamDevice> device, std::unique_ptr<Nccl> nccl,
+                 StreamOwner owner = {});
   ~StreamExecutor();
   StreamExecutor(const StreamExecutor&) = delete;
 
@@ -61,20 +82,24 @@ class StreamExecutor {
   // after the other and with the host waiting. Throws TransportTimeout.
   void connect(double timeout_s);
 
-  // Queues a collective. Waits for nothing but connections that are not there yet. `home` must stay
-  // valid until the result is there, and be this rank's alone from here on.
-  // Throws what the executor failed with; std::invalid_argument for a program of another rank or a
-  // stream of which a graph is being made.
-  std::shared_ptr<StreamTicket> submit(std::shared_ptr<const StreamProgram> program,
-                                       StreamCall call);
-  // What is queued on `stream` from now on runs after the result is there.
+  // `home` must stay valid until the result is there, and be this rank's alone from here on.
+  // Throws what the executor failed with; std::invalid_argument for a stream of which a graph is
+  // being made.
+  std::shared_ptr<StreamTicket> arrive(StreamCall call);
+  // Waits for nothing but connections that are not there yet. Throws what the executor failed with;
+  // std::invalid_argument for a program of another rank.
+  void queue(StreamTicket& ticket, std::shared_ptr<const StreamProgram> program);
+  // It is not going to be queued.
+  void withdraw(StreamTicket& ticket) noexcept;
+  // What is queued on `stream` from now on runs after the result is there. Waits on the host until
+  // the collective is queued.
   void join(StreamTicket& ticket, void* stream);
   // Whether the result is there, within `slice_s`. Throws what the executor failed with.
   bool wait(StreamTicket& ticket, double slice_s);
   void throw_if_failed();
 
-  // Ends everything with `why`.
-  void abort(const std::string& why);
+  // Ends everything with `failure`, a TransportError.
+  void abort(std::exception_ptr failure);
   // Drains for at most `timeout_s`, then releases everything. Idempotent.
   void close(double timeout_s);
 
@@ -93,22 +118,28 @@ class StreamExecutor {
 
   void watch();
   void look(double now);
+  void note_times(double now);
+  void check_deadlines(double now) const;
   void fail(std::exception_ptr failure) noexcept;
   void retire(StreamTicket& ticket);
+  // Where it hangs; `rank` to blame, -1: none can be named.
   std::string stuck_at(const StreamTicket& ticket, int& rank) const;
   bool finds_result(StreamTicket& ticket);
+  std::deque<std::shared_ptr<StreamTicket>>::iterator find_called(const StreamTicket& ticket);
   void* take_event();
   void provide(Block& block, std::size_t bytes);
   void release_all() noexcept;
 
   const std::unique_ptr<StreamDevice> device_;
   const std::unique_ptr<Nccl> nccl_;
+  const StreamOwner owner_;
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   void* messages_ = nullptr;  // streams
   void* sums_ = nullptr;
-  std::deque<std::shared_ptr<StreamTicket>> in_flight_;
+  std::deque<std::shared_ptr<StreamTicket>> called_;     // not queued yet
+  std::deque<std::shared_ptr<StreamTicket>> in_flight_;  // queued
   std::uint64_t next_number_ = 0;
   // Of the collective queued last, while it is in flight: behind its groups, behind its sums.
   void* last_passed_ = nullptr;
@@ -118,6 +149,8 @@ class StreamExecutor {
   std::vector<void*> free_events_;
   std::size_t event_count_ = 0;
   std::exception_ptr failure_;
+  std::exception_ptr suspicion_;  // what NCCL has reported
+  double suspicion_s_ = 0;
   bool closed_ = false;
   std::thread watcher_;
 };

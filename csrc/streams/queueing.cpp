@@ -29,7 +29,6 @@ void StreamExecutor::Queueing::run() {
   executor_.provide(executor_.scratch_, region_bytes_ * program_.regions);
   executor_.provide(executor_.shadow_, program_.shadow ? offsets_.back() : 0);
 
-  ticket_.arrival = record(call_.producer);
   device_.wait(executor_.sums_, ticket_.arrival);
   summed_[0] = ticket_.arrival;
   if (!program_.stages[0].applies.empty()) {

@@ -211,11 +211,11 @@ void Staging::fail(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const TransportTimeout& error) {
-    engine_->end({Kind::timeout, error.rank, error.what()});
+    engine_->abort({Kind::timeout, error.rank, error.what()});
   } catch (const TransportError& error) {
-    engine_->end({Kind::transport, error.rank, error.what()});
+    engine_->abort({Kind::transport, error.rank, error.what()});
   } catch (const std::exception& error) {
-    engine_->end({Kind::transport, rank, concat("rank ", rank, ": ", error.what())});
+    engine_->abort({Kind::transport, rank, concat("rank ", rank, ": ", error.what())});
   }
   bell_->ring();
 }

@@ -35,7 +35,11 @@ BAD_TENSORS = {
     "bool": (lambda: torch.ones(3, dtype=torch.bool), TypeError, "float32, .*got torch.bool"),
     "int16": (lambda: torch.ones(3, dtype=torch.int16), TypeError, r"got torch\.int16"),
     "float8": (lambda: torch.ones(3).to(torch.float8_e5m2), TypeError, "got torch.float8_e5m2"),
-    "meta": (lambda: torch.ones(3, device="meta"), TypeError, "CPU tensor, got device meta"),
+    "meta": (
+        lambda: torch.ones(3, device="meta"),
+        TypeError,
+        "CUDA tensor, got device meta",
+    ),
     "list": (lambda: [1.0, 2.0], TypeError, "torch.Tensor, got list"),
     "array": (lambda: memoryview(b"12345678"), TypeError, "torch.Tensor, got memoryview"),
     "nothing": (lambda: None, TypeError, "torch.Tensor, got NoneType"),

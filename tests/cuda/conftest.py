@@ -19,8 +19,8 @@ HERE = Path(__file__).parent
 NVCC = os.environ.get("PATALLREDUCE_NVCC", "nvcc")
 # Strict aliasing is off because 16 bytes of anything are moved as words, as on the GPU.
 COMPILERS = {
-    "g++": ["g++", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC"],
-    "nvcc": [NVCC, "-x", "cu", "-O2", "-Xcompiler=-ffp-contract=off,-fno-strict-aliasing,-fPIC"],
+    "g++": ["g++", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC"],
+    "nvcc": [NVCC, "-x", "cu", "-O1", "-Xcompiler=-ffp-contract=off,-fno-strict-aliasing,-fPIC"],
 }
 
 
@@ -53,7 +53,9 @@ def gpu_fixture(library):
 @pytest.fixture(name="play", scope="session")
 def play_fixture(tmp_path_factory):
     """Compile a library that plays the GPU, whose path is the result, by "g++" or "nvcc"."""
-    folder = tmp_path_factory.mktemp("played")
+    # One folder, since every package of tests that takes this fixture gets one of its own.
+    folder = tmp_path_factory.getbasetemp() / "played_gpu"
+    folder.mkdir(exist_ok=True)
 
     def play(compiler):
         path = folder / f"{compiler}.so"

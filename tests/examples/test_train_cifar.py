@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from device import HostClock, choose_place
 from images import load_digits
 from network import PARAMETERS, build_network
 from records import Run, read_run, read_summary
@@ -17,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from train_cifar import Training, main, parse_options
 
 TRAINING_TIMEOUT_S = 100
+PLACE = choose_place("cpu")
 
 
 def train(examples: Path, *arguments: object, ranks: int = 2) -> subprocess.CompletedProcess[str]:
@@ -100,6 +102,8 @@ def options_of(monkeypatch, *arguments: object):
         (["--iterations", "0"], "must be 1 or more"),
         (["--iterations", "5", "--epochs", "1"], "not allowed with"),
         (["--hook", "other"], "invalid choice"),
+        (["--device", "tpu"], "invalid choice"),
+        (["--amp", "float16"], "invalid choice"),
     ],
 )
 def test_options_that_cannot_work_are_refused_at_once(monkeypatch, capsys, arguments, message):
@@ -120,7 +124,7 @@ def test_options_that_cannot_work_are_refused_at_once(monkeypatch, capsys, argum
 )
 def test_what_the_group_or_the_images_rule_out_is_refused(monkeypatch, arguments, error, message):
     with pytest.raises(error, match=message):
-        main(options_of(monkeypatch, *arguments))
+        main(options_of(monkeypatch, *arguments), PLACE)
 
 
 @pytest.mark.usefixtures("group_of_one")
@@ -134,7 +138,7 @@ def test_arrival_is_noted_before_any_communication_hook_runs():
 
     ddp = DistributedDataParallel(build_network())
     ddp.register_comm_hook(None, hook)
-    training = Training(ddp, torch.optim.SGD(ddp.parameters()), load_digits(), late_s=0.0)
+    training = Training(ddp, torch.optim.SGD(ddp.parameters()), load_digits(), HostClock())
 
     for iteration in range(3):  # DDP rebuilds its buckets after the first
         record = training.run_iteration(iteration, torch.arange(8))
@@ -146,10 +150,10 @@ def test_arrival_is_noted_before_any_communication_hook_runs():
 @pytest.mark.usefixtures("group_of_one")
 def test_a_checkpoint_of_another_seed_is_refused(monkeypatch, tmp_path):
     arguments = ["--checkpoint", tmp_path / "seed0.pt", "--batch-size", 2]
-    main(options_of(monkeypatch, *arguments, "--iterations", 1))
+    main(options_of(monkeypatch, *arguments, "--iterations", 1), PLACE)
 
     with pytest.raises(ValueError, match="made by 1 ranks with seed 0; this run has 1 ranks and"):
-        main(options_of(monkeypatch, *arguments, "--iterations", 2, "--seed", 7))
+        main(options_of(monkeypatch, *arguments, "--iterations", 2, "--seed", 7), PLACE)
 
 
 def test_records_of_unequal_length_are_refused(tmp_path):
@@ -159,3 +163,23 @@ def test_records_of_unequal_length_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match="rank 1 recorded 0"):
         read_run(tmp_path)
+
+
+@pytest.mark.usefixtures("group_of_one")
+def test_amp_computes_in_the_type_asked_for(monkeypatch, tmp_path):
+    """And keeps weights and gradients as they are: what is all-reduced does not change."""
+    dtypes: list[torch.dtype] = []
+
+    def watched() -> torch.nn.Sequential:
+        network = build_network()
+        network[-1].register_forward_hook(lambda *given: dtypes.append(given[2].dtype))
+        return network
+
+    monkeypatch.setattr("train_cifar.build_network", watched)
+    arguments = ["--batch-size", 2, "--iterations", 1, "--checkpoint", tmp_path / "end.pt"]
+
+    main(options_of(monkeypatch, *arguments, "--amp", "bfloat16"), PLACE)
+
+    assert dtypes[0] == torch.bfloat16
+    weights = torch.load(tmp_path / "end.pt", weights_only=True)["model"]
+    assert {one.dtype for one in weights.values()} == {torch.float32}

@@ -1,7 +1,8 @@
-"""Ranks that end in some way: `endings.py NAME FOLDER` forks them and prints what each one met.
+"""Ranks that end in some way: `endings.py FOLDER NAME ...` forks them and prints what each met.
 
-One process per ending imports torch once; its forks are ranks that exit as any program does. Rank 1
-is the one that ends; one JSON line per rank: what it raised, whom that named, its exit status.
+One process imports torch once for all endings; its forks are ranks that exit as any program does.
+Rank 1 is the one that ends; one JSON line per ending: how long it took, and of each rank what it
+raised, whom that named, its exit status.
 """
 
 import json
@@ -119,20 +120,32 @@ def be(name, rank, folder):
     (folder / f"{rank}.json").write_text(json.dumps(met))
 
 
-def main():
-    name, folder = sys.argv[1], Path(sys.argv[2])
+def end(name, folder):
+    """Fork the ranks; what each met, or None in a fork, which has to exit as it would anyway."""
+    folder.mkdir()
     processes = []
     for rank in range(RANKS):
         process = os.fork()
         if process == 0:
             be(name, rank, folder)
-            return
+            return None
         processes.append(process)
+    ranks = []
     for rank, process in enumerate(processes):
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         report = folder / f"{rank}.json"
         met = json.loads(report.read_text()) if report.exists() else {}
-        print(json.dumps({"rank": rank, "status": status, **met}))
+        ranks.append({"rank": rank, "status": status, **met})
+    return ranks
+
+
+def main():
+    for name in sys.argv[2:]:
+        started_s = time.monotonic()
+        if (ranks := end(name, Path(sys.argv[1]) / name)) is None:
+            return
+        line = {"name": name, "took_s": time.monotonic() - started_s, "ranks": ranks}
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
