@@ -74,9 +74,26 @@ std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double time
   return submit({data, std::move(call), timeout_s, {}, true, {}}, true);
 }
 
-std::shared_ptr<Ticket> Engine::submit_told(void* data, Call call, double timeout_s,
-                                            std::function<void()> on_done) {
-  return submit({data, std::move(call), timeout_s, {}, false, {}}, true, std::move(on_done));
+std::shared_ptr<Ticket> Engine::submit_ahead(void* data, Call call, std::function<void()> on_done) {
+  auto ticket = std::make_shared<Ticket>();
+  ticket->coming = true;
+  return submit({data, std::move(call), 0, std::move(ticket), false, {}}, false,
+                std::move(on_done));
+}
+
+void Engine::come(Ticket& ticket, double timeout_s) {
+  {
+    std::lock_guard lock(inbox_mutex_);
+    const auto found = std::find_if(inbox_.begin(), inbox_.end(), [&](const Submission& one) {
+      return one.ticket.get() == &ticket;
+    });
+    if (found == inbox_.end()) return;
+    found->timeout_s = timeout_s;
+    ticket.arrival_s = now_s();
+    ticket.coming = false;
+    eventfd_write(wake_fd_, 1);
+  }
+  if (drivers_ == 0) unpark();
 }
 
 std::shared_ptr<Ticket> Engine::submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
@@ -124,7 +141,8 @@ std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake,
                                        std::function<void()> on_done) {
   check(submission.call, submission.stream_queue.get());
   const bool queued = submission.queued;
-  auto ticket = std::make_shared<Ticket>();
+  if (!submission.ticket) submission.ticket = std::make_shared<Ticket>();
+  const std::shared_ptr<Ticket> ticket = submission.ticket;
   ticket->on_done = std::move(on_done);
   ticket->arrival_s = now_s();
   bool refused = false;  // once it is in the inbox, its being done is for the driver to tell
@@ -136,7 +154,6 @@ std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake,
       ticket->failure = failure_;
       ticket->done = true;
     } else {
-      submission.ticket = ticket;
       inbox_.push_back(std::move(submission));
       if (wake) eventfd_write(wake_fd_, 1);
     }
