@@ -64,6 +64,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         help="arrival patterns: none, or RANK=SECONDS with commas between ranks",
     )
+    command.add_argument(
+        "--transport",
+        choices=["nccl", "ucx", "staged"],
+        default="nccl",
+        help="what carries our schedules; see GPU.md",
+    )
     command.add_argument("--dtype", choices=DTYPES, default="float32")
     command.add_argument("--repeats", type=int, default=7, help="rounds; medians are reported")
     command.add_argument("--calls", type=int, default=5, help="back to back, if all are balanced")
@@ -134,6 +140,7 @@ def all_reduce(options: argparse.Namespace) -> None:
         "delay_by": options.delay_by,
         "transfer": not options.no_transfer,
         "rehearse": options.rehearse,
+        "transport": "ucx" if options.rehearse else options.transport,
         "mps": options.mps,
         "results": str(results),
         "environment": environment(),

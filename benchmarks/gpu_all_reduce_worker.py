@@ -174,6 +174,7 @@ def record(
         "delay_s": max(arrivals_s),
         "delay_by": plan["delay_by"] if late else None,
         "arrivals_s": arrivals_s,
+        "transport": THEIRS if name == THEIRS else plan["transport"],
         "network": "nccl sockets, one GPU" + (", MPS" if plan["mps"] else ""),
         "Mbeta_s": statistics.median(transfers_s) if transfers_s else None,
         **figures,
@@ -235,7 +236,7 @@ def main() -> None:
         turns = Turns(device, getattr(torch, plan["dtype"]), plan["delay_by"])
         turns.calibrate()
         theirs = Theirs(device.device)
-        communicator = OurCommunicator(device.device)
+        communicator = OurCommunicator(plan["transport"])
         stack.callback(communicator.close)
         plan["environment"].update(device.facts() | facts(device.device))
         plan["environment"]["nccl_settings"] = {

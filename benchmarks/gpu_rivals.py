@@ -11,11 +11,10 @@ from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
-from torch.distributed.distributed_c10d import _get_default_store
 
 import patallreduce as pat
-from patallreduce.stream_communicator import StreamCommunicator, nccl_path
+from patallreduce import _core, nccl
+from patallreduce.gpu_calls import GpuWork
 
 TIMEOUT_S = 60.0
 THEIRS = "nccl"
@@ -39,19 +38,11 @@ class Rival(Protocol):
 class OurCommunicator:
     """The one place that knows how our communicator is made and called."""
 
-    def __init__(self, device: torch.device) -> None:
-        timeout = datetime.timedelta(seconds=TIMEOUT_S)
-        self._streams: StreamCommunicator | None = None
-        self._plain: pat.Communicator | None = None
-        if device.type == "cuda":
-            store = PrefixStore("patallreduce", _get_default_store())
-            self._streams = StreamCommunicator(
-                store, dist.get_rank(), dist.get_world_size(), device, timeout_s=TIMEOUT_S
-            )
-        else:
-            link = pat.Link(20e-6, 1e9)  # given: none is measured
-            group = dist.new_group(backend="gloo", timeout=timeout)
-            self._plain = pat.Communicator(group, timeout_s=TIMEOUT_S, link=link)
+    def __init__(self, transport: str) -> None:
+        link = pat.Link(20e-6, 1e9)  # given: none is measured
+        self._communicator = pat.Communicator(
+            transport=transport, timeout_s=TIMEOUT_S, link=link, monitor=False
+        )
 
     def all_reduce(
         self,
@@ -60,28 +51,21 @@ class OurCommunicator:
         segments: int | None,
         arrivals_s: list[float] | None,
     ) -> Any:
-        """Queue a sum; the work to check afterwards, or None if it is done."""
-        if self._plain is not None:
-            self._plain.all_reduce(
-                tensor, "sum", algorithm, segments=segments, arrivals_s=arrivals_s
-            )
-            return None
-        assert self._streams is not None
-        work = self._streams.all_reduce(
-            tensor, "sum", algorithm, segments=segments, arrivals_s=arrivals_s
+        """Queue a sum, behind which the current stream goes on; the work to check afterwards."""
+        work = self._communicator.all_reduce(
+            tensor, "sum", algorithm, True, segments=segments, arrivals_s=arrivals_s
         )
+        assert work is not None
         work.wait()
         return work
 
     def close(self) -> None:
         """Release everything."""
-        for communicator in (self._streams, self._plain):
-            if communicator is not None:
-                communicator.close()
+        self._communicator.close()
 
 
 class Ours:
-    """One algorithm, with given segments or one per rank: "slt" or "slt:32"."""
+    """One algorithm, with given segments or those we would take: "slt" or "slt:32"."""
 
     def __init__(self, communicator: OurCommunicator, name: str) -> None:
         self.name = name
@@ -98,7 +82,7 @@ class Ours:
 
     def check(self) -> None:
         """Raise what the last call failed with."""
-        if self._work is not None:
+        if isinstance(self._work, GpuWork):
             self._work.synchronize()
 
     def close(self) -> None:
@@ -137,7 +121,5 @@ def facts(device: torch.device) -> dict[str, Any]:
     """Which NCCL both use."""
     if device.type != "cuda":
         return {"nccl": None}
-    from patallreduce import _core
-
-    path, version = _core.nccl_library(nccl_path())
+    path, version = _core.nccl_library(nccl.library_path())
     return {"nccl": version, "nccl_path": path}

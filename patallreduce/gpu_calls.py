@@ -215,12 +215,15 @@ class GpuCalls:
     @contextlib.contextmanager
     def _behind(self, ticket: GpuTicket) -> Iterator[None]:
         """With a stream current that waits for the result: a CUDA future notes where it is."""
-        if self._side is None:
+        # Errors are raised where the future's value is asked for.
+        failures = contextlib.suppress(_core.TransportError, _core.CudaError)
+        if self._side is None:  # torch knows no streams of this device: the host waits
+            with failures:
+                self.native.wait(ticket.native)
             yield
             return
         with torch.cuda.stream(self._side):
-            # Raised where the future's value is asked for.
-            with contextlib.suppress(_core.TransportError, _core.CudaError):
+            with failures:
                 self.native.join(ticket.native, self._side.cuda_stream)
             yield
 

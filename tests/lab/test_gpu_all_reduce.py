@@ -123,7 +123,13 @@ def test_roundings_are_allowed_and_nothing_else(dtype):
 
 def rows():
     """Records of every kind, by the worker's own arithmetic."""
-    plan = {"dtype": "bfloat16", "delay_by": "host", "mps": False, "environment": {}}
+    plan = {
+        "dtype": "bfloat16",
+        "delay_by": "host",
+        "mps": False,
+        "transport": "nccl",
+        "environment": {},
+    }
     for ranks in (2, 4):
         for size_bytes in (1 << 20, 1 << 24):
             for delay_s in (0.0, 0.2):

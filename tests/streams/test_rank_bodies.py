@@ -1,17 +1,16 @@
 """What ranks do on a GPU (tests/cuda/rank_bodies.py), tried on threads over played libraries."""
 
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-import torch
 import torch.distributed as dist
 
-from patallreduce.stream_communicator import StreamCommunicator
 from tests.cuda import rank_bodies
 from tests.cuda.patterns import DTYPES, OPS
 from tests.cuda.rank_bodies import VICTIM, Call, Rank
+from tests.streams.communicators import CPU, GpuRanks
 
-CPU = torch.device("cpu")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(name="run")
@@ -19,18 +18,15 @@ def run_fixture(libraries):
     """`run(3, body)`: what each rank met."""
 
     def run(ranks, body, **options):
-        store = dist.HashStore()
-
-        def one_rank(rank):
-            paths = {"kernels": libraries.gpu, "nccl": libraries.nccl}
-            communicator = StreamCommunicator(store, rank, ranks, CPU, timeout_s=20.0, **paths)
-            try:
-                return body(Rank(rank, ranks, communicator, store, CPU), **options)
-            finally:
-                communicator.close()
-
-        with ThreadPoolExecutor(ranks) as threads:
-            return list(threads.map(one_rank, range(ranks)))
+        gpus, store = GpuRanks(libraries, ranks), dist.HashStore()
+        try:
+            met = gpus.each(lambda c: body(Rank(c.rank, ranks, c, store, CPU), **options))
+        finally:
+            gpus.close()
+        for one in met:
+            if isinstance(one, Exception):
+                raise one
+        return met
 
     return run
 
@@ -57,10 +53,36 @@ def test_a_silent_rank(run, monkeypatch):
 
     assert met.pop(VICTIM) == {}
     for one in met:
-        assert one["first"]["raised"] == "TransportTimeout"
-        assert "did not end within 0.3 s" in one["first"]["text"]
-        assert 0.3 <= one["first"]["took_s"] < 5.0
-        assert one["again"]["text"] == one["first"]["text"]
+        first, again = one["first"], one["again"]
+        assert (first["raised"], first["named"]) == ("TransportTimeout", VICTIM)
+        assert 0.3 <= first["took_s"] < 5.0
+        assert again["raised"] is not None
+
+
+def parity():
+    return rank_bodies.parity(Rank(dist.get_rank(), 2, None, None, CPU), steps=20)
+
+
+def test_parity_of_cpu_tensors(processes):
+    first, second = processes.run(2, parity)
+
+    assert first["apart"] < 1e-5
+    assert first["digest"] == second["digest"]
+
+
+def test_processes_on_the_processor(monkeypatch):
+    """What a GPU's test does with processes, all but the GPU: ranks that sum, and one is killed."""
+    monkeypatch.chdir(ROOT)
+    on_cpu = {"transport": "ucx", "device": "cpu"}
+
+    met, results = rank_bodies.run_processes(2, "sums_or_refusal", 40.0, **on_cpu)
+    rank_bodies.assert_clean(results)
+    assert [one["wrong"] for one in met] == [[], []]
+    assert met[0]["digest"] == met[1]["digest"]
+
+    met, results = rank_bodies.run_processes(3, "killed", 40.0, **on_cpu)
+    rank_bodies.assert_gone(met, results, "killed")
+    assert met[0]["first"]["raised"] == "PeerLostError"
 
 
 @pytest.mark.parametrize("op", OPS)
