@@ -115,11 +115,13 @@ def test_abort_ends_what_is_in_flight_on_all_ranks(ranks):
 
 def test_what_was_there_before_a_failure_stays_right(ranks):
     done, stuck = Sums(ranks, 3000), Sums(ranks, 20)
+    all_have_it = threading.Barrier(3)
 
     def one_rank(rank):
         staging = ranks.stagings[rank]
         first = done.submit(rank)
         staging.wait(first)
+        all_have_it.wait(10)
         if rank == 0:
             staging.abort("no more")
         else:
