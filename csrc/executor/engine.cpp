@@ -240,18 +240,9 @@ void Engine::thread_main() {
 }
 
 bool Engine::turn() {
-  struct Entered {
-    explicit Entered(Arithmetic* device_) : device(device_) {
-      if (device) device->enter();
-    }
-    ~Entered() {
-      if (device) device->leave();
-    }
-    Arithmetic* const device;
-  };
+  const Entered entered(device_.get());
   bool busy = false;
   try {
-    const Entered entered(device_.get());
     if (tell_plans_end()) busy = true;
     if (take_submissions()) busy = true;
     transport_->progress(events_);
@@ -290,8 +281,13 @@ void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
     // A short idle is part of a busy exchange; a long one is a wait for a late rank: let
     // everything come. It also ends any wait that the window of receives could cause.
     if (now >= idle_since_s_ + idle_before_posting_all_s) {
-      for (auto& [seq, pending] : pending_)
-        if (pending.operation) pending.operation->post_receives(true);
+      const Entered entered(device_.get());
+      try {
+        for (auto& [seq, pending] : pending_)
+          if (pending.operation) pending.operation->post_receives(true);
+      } catch (const std::exception& error) {  // no memory left
+        fail({Kind::transport, rank_, concat("rank ", rank_, ": ", error.what())}, true);
+      }
       all_posted_ = true;
       return;
     }
@@ -317,6 +313,7 @@ void Engine::abort(const std::string& why) {
 
 void Engine::abort(Failure failure) {
   std::unique_lock driving(driving_);
+  const Entered entered(device_.get());
   if (!closed_) fail(std::move(failure), true);
 }
 
@@ -366,9 +363,12 @@ void Engine::close(double timeout_s) {
     done_changed_.notify_all();
   }
   std::unique_lock driving(driving_);
-  transport_->close(std::min(timeout_s, 2.0));
-  pending_.clear();
-  failed_pending_.clear();
+  {
+    const Entered entered(device_.get());
+    transport_->close(std::min(timeout_s, 2.0));
+    pending_.clear();
+    failed_pending_.clear();
+  }
   device_scratch_.reset();
   device_.reset();
   std::lock_guard lock(inbox_mutex_);  // a monitor may still bring plans

@@ -110,8 +110,8 @@ def test_a_late_contribution_arrives_when_the_stream_has_made_it(direct, librari
     sums.check()
     assert told[1][1] >= 0.19
     late_s = told[1][0].arrival_s
-    assert told[0][0].arrival_s < late_s - 0.1
-    assert told[2][0].arrival_s < late_s - 0.1
+    assert told[0][0].arrival_s < late_s - 0.05
+    assert told[2][0].arrival_s < late_s - 0.05
     assert min(ticket.finish_s for ticket, _ in told) > late_s
 
 
@@ -145,7 +145,7 @@ def test_calls_keep_the_order_of_submission(direct, staged_of, libraries):
         assert b.number == a.number + 1
         assert on_host.seq - 1 == b.engine_ticket.seq == a.engine_ticket.seq + 1
     if direct:  # copies to the host keep their order
-        assert told[0][1].arrival_s < told[0][0].arrival_s - 0.05
+        assert told[0][1].arrival_s < told[0][0].arrival_s
 
 
 @both_ways

@@ -42,7 +42,7 @@ def waits(ranks, rank, ticket, kind=pat.TransportError):
 
 
 def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks):
-    ranks.libraries.sleep(ranks.producers[2], 600)
+    ranks.libraries.sleep(ranks.producers[2], 900)
     all_sums = [Sums(ranks, 3000), Sums(ranks, 100, algorithm="slt")]
 
     def one_rank(rank):
@@ -60,7 +60,7 @@ def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks):
     for errors, waited_s in told:
         assert [error.rank for error in errors] == [2, 2]
         assert len({str(error) for error in errors}) == 1
-        assert 0.2 < waited_s < 0.55  # not until the stream gets there
+        assert 0.2 < waited_s < 0.85  # not until the stream gets there
     ticketless = Sums(ranks, 10)
     assert str(raised(lambda: ticketless.submit(0))) == str(told[0][0][0])
 
