@@ -61,12 +61,13 @@ class Outcome:
 
 def pytest(*arguments: str) -> list[str]:
     """Run tests, naming whatever was skipped or failed."""
-    return [PYTHON, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", *arguments]
+    return [PYTHON, "-m", "pytest", "-v", "-rfEs", "-p", "no:cacheprovider", *arguments]
 
 
 def parts(out: Path) -> list[Part]:
     """Everything there is, within 600 s together."""
     gpu = [PYTHON, "-m", "benchmarks.gpu"]
+    ranks = "tests/cuda/test_gpu_ranks.py"
     must = {"FAIL_WITHOUT_CUDA": "1"}
     sizes = [str(size << 20) for size in (64, 256, 1024)]
     # Where ranks take turns on the GPU, a stage of a schedule lasts as long as all their turns.
@@ -75,33 +76,33 @@ def parts(out: Path) -> list[Part]:
     bare = {**must, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     sanitized = pytest("tests/cuda/test_kernels.py", "-k", "gpu and float16 and sum and not nvcc")
     return [
-        Part("gpu", ["nvidia-smi"], 20, needs="nvidia-smi"),
-        Part("build", build_command(), 120, unless=is_built),
-        Part("facts", [PYTHON, "-m", "patallreduce", "info"], 30, figures_of=figures.facts),
+        Part("gpu", ["nvidia-smi"], 10, needs="nvidia-smi"),
+        Part("build", build_command(), 100, unless=is_built),
+        Part("facts", [PYTHON, "-m", "patallreduce", "info"], 20, figures_of=figures.facts),
         Part(
             "kernel tests",
             pytest("tests/cuda", "--ignore=tests/cuda/test_gpu_ranks.py"),
-            80,
+            60,
             must,
             figures.tests,
         ),
         Part(
             "tests of ranks",
-            pytest("tests/cuda/test_gpu_ranks.py", "-m", "not slow"),
-            140,
+            pytest(ranks, "-m", "not slow", "-k", "not over_ucx"),
+            200,
             must,
             figures.tests,
         ),
         Part(
             "kernels",
             [*gpu, "kernels", "--sizes-bytes", *sizes, "--forms", "separate", "also", "scaled"],
-            60,
+            40,
             figures_of=lambda output: figures.kernels(output, out),
         ),
         Part(
             "all-reduce",
             [*gpu, "all-reduce", *short],
-            120,
+            100,
             figures_of=lambda _: figures.all_reduce(out),
         ),
         Part(
@@ -112,6 +113,7 @@ def parts(out: Path) -> list[Part]:
             figures.sanitizer,
             needs="compute-sanitizer",
         ),
+        Part("tests over ucx", pytest(ranks, "-k", "over_ucx"), 40, must, figures.tests),
     ]
 
 

@@ -27,6 +27,9 @@ def tests(output: str) -> dict[str, Any]:
     lines = [line for line in output.splitlines() if re.search(r"\d+ \w+.* in [\d.]+s", line)]
     counts = re.findall(r"(\d+) ([a-z]+)", lines[-1].split(" in ")[0]) if lines else []
     found: dict[str, Any] = {kind: int(number) for number, kind in counts}
+    if not lines:  # its time was over: what `pytest -v` has told so far
+        told = re.findall(r" (PASSED|FAILED|ERROR|SKIPPED) ", output)
+        found = {f"{kind.lower()} so far": told.count(kind) for kind in sorted(set(told))}
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     if failed:
         found["first failures"] = " ".join(failed[:5])

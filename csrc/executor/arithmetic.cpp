@@ -33,7 +33,7 @@ class HostArithmetic final : public Arithmetic {
   }
   void release(void* memory) noexcept override { std::free(memory); }
 
-  void enter() override {}
+  void enter() noexcept override {}
   void leave() noexcept override {}
 };
 

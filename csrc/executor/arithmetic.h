@@ -31,9 +31,24 @@ class Arithmetic {
   virtual void release(void* memory) noexcept = 0;
 
   // Around everything that touches such memory, the transport's work too: CUDA has a current device
-  // per thread, and whoever waits drives the engine from his own.
-  virtual void enter() = 0;
+  // per thread, and whoever waits drives the engine from his own. Not nested. An error shows in
+  // what is done then.
+  virtual void enter() noexcept = 0;
   virtual void leave() noexcept = 0;
+};
+
+class Entered {
+ public:
+  explicit Entered(Arithmetic* arithmetic) : arithmetic_(arithmetic) {  // null: nothing to enter
+    if (arithmetic_) arithmetic_->enter();
+  }
+  ~Entered() {
+    if (arithmetic_) arithmetic_->leave();
+  }
+  Entered(const Entered&) = delete;
+
+ private:
+  Arithmetic* const arithmetic_;
 };
 
 // The processor's.

@@ -74,9 +74,26 @@ std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double time
   return submit({data, std::move(call), timeout_s, {}, true, {}}, true);
 }
 
-std::shared_ptr<Ticket> Engine::submit_told(void* data, Call call, double timeout_s,
-                                            std::function<void()> on_done) {
-  return submit({data, std::move(call), timeout_s, {}, false, {}}, true, std::move(on_done));
+std::shared_ptr<Ticket> Engine::submit_ahead(void* data, Call call, std::function<void()> on_done) {
+  auto ticket = std::make_shared<Ticket>();
+  ticket->coming = true;
+  return submit({data, std::move(call), 0, std::move(ticket), false, {}}, false,
+                std::move(on_done));
+}
+
+void Engine::come(Ticket& ticket, double timeout_s) {
+  {
+    std::lock_guard lock(inbox_mutex_);
+    const auto found = std::find_if(inbox_.begin(), inbox_.end(), [&](const Submission& one) {
+      return one.ticket.get() == &ticket;
+    });
+    if (found == inbox_.end()) return;
+    found->timeout_s = timeout_s;
+    ticket.arrival_s = now_s();
+    ticket.coming = false;
+    eventfd_write(wake_fd_, 1);
+  }
+  if (drivers_ == 0) unpark();
 }
 
 std::shared_ptr<Ticket> Engine::submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
@@ -124,7 +141,8 @@ std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake,
                                        std::function<void()> on_done) {
   check(submission.call, submission.stream_queue.get());
   const bool queued = submission.queued;
-  auto ticket = std::make_shared<Ticket>();
+  if (!submission.ticket) submission.ticket = std::make_shared<Ticket>();
+  const std::shared_ptr<Ticket> ticket = submission.ticket;
   ticket->on_done = std::move(on_done);
   ticket->arrival_s = now_s();
   bool refused = false;  // once it is in the inbox, its being done is for the driver to tell
@@ -136,7 +154,6 @@ std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake,
       ticket->failure = failure_;
       ticket->done = true;
     } else {
-      submission.ticket = ticket;
       inbox_.push_back(std::move(submission));
       if (wake) eventfd_write(wake_fd_, 1);
     }
@@ -223,18 +240,9 @@ void Engine::thread_main() {
 }
 
 bool Engine::turn() {
-  struct Entered {
-    explicit Entered(Arithmetic* device_) : device(device_) {
-      if (device) device->enter();
-    }
-    ~Entered() {
-      if (device) device->leave();
-    }
-    Arithmetic* const device;
-  };
+  const Entered entered(device_.get());
   bool busy = false;
   try {
-    const Entered entered(device_.get());
     if (tell_plans_end()) busy = true;
     if (take_submissions()) busy = true;
     transport_->progress(events_);
@@ -273,8 +281,13 @@ void Engine::rest(double at_most_s, std::unique_lock<std::mutex>& driving) {
     // A short idle is part of a busy exchange; a long one is a wait for a late rank: let
     // everything come. It also ends any wait that the window of receives could cause.
     if (now >= idle_since_s_ + idle_before_posting_all_s) {
-      for (auto& [seq, pending] : pending_)
-        if (pending.operation) pending.operation->post_receives(true);
+      const Entered entered(device_.get());
+      try {
+        for (auto& [seq, pending] : pending_)
+          if (pending.operation) pending.operation->post_receives(true);
+      } catch (const std::exception& error) {  // no memory left
+        fail({Kind::transport, rank_, concat("rank ", rank_, ": ", error.what())}, true);
+      }
       all_posted_ = true;
       return;
     }
@@ -300,6 +313,7 @@ void Engine::abort(const std::string& why) {
 
 void Engine::abort(Failure failure) {
   std::unique_lock driving(driving_);
+  const Entered entered(device_.get());
   if (!closed_) fail(std::move(failure), true);
 }
 
@@ -349,9 +363,12 @@ void Engine::close(double timeout_s) {
     done_changed_.notify_all();
   }
   std::unique_lock driving(driving_);
-  transport_->close(std::min(timeout_s, 2.0));
-  pending_.clear();
-  failed_pending_.clear();
+  {
+    const Entered entered(device_.get());
+    transport_->close(std::min(timeout_s, 2.0));
+    pending_.clear();
+    failed_pending_.clear();
+  }
   device_scratch_.reset();
   device_.reset();
   std::lock_guard lock(inbox_mutex_);  // a monitor may still bring plans

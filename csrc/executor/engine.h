@@ -64,9 +64,13 @@ class Engine {
   // Never waits. `data` must stay valid until the ticket is done. A failed communicator gives a
   // ticket that is done and failed.
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s);
-  // As submit, and `on_done` of the ticket: see there. A ticket that is refused never calls it.
-  std::shared_ptr<Ticket> submit_told(void* data, Call call, double timeout_s,
-                                      std::function<void()> on_done);
+  // As submit, before the contribution is in `data`: numbers the call, which holds up those behind
+  // it until come(), with their deadlines: the caller has one for it. For `on_done` see the ticket;
+  // one that is refused never calls it.
+  std::shared_ptr<Ticket> submit_ahead(void* data, Call call, std::function<void()> on_done);
+  // The contribution is there: the call arrives, and its deadline counts from now. Nothing happens
+  // if it has failed.
+  void come(Ticket& ticket, double timeout_s);
   // Throws what submit would of this call; makes its schedule, which submit then has.
   void check(const Call& call);
   // From here on calls carried by `device` are summed by this. Once. Before it the announcements of
@@ -81,8 +85,7 @@ class Engine {
   // As submit, and next_done() will return the ticket.
   std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
 
-  // As submit_told, of a collective whose data `queue` moves: done once every rank has called it
-  // alike.
+  // As submit, of a collective whose data `queue` moves: done once every rank has called it alike.
   std::shared_ptr<Ticket> submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
                                     double timeout_s, std::function<void()> on_done);
 

@@ -20,6 +20,7 @@ bool Engine::take_submissions() {
     if (!unplanned_) {
       std::lock_guard lock(inbox_mutex_);
       if (inbox_.empty() || pending_.size() >= seq_ahead) return any;
+      if (inbox_.front().ticket->coming) return any;
       unplanned_ = std::make_unique<Submission>(std::move(inbox_.front()));
       inbox_.pop_front();
       any = true;

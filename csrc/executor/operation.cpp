@@ -257,9 +257,10 @@ bool Operation::start_send(std::int32_t step) {
       const std::size_t bytes = begin(segment + 1) - begin(segment);
       arithmetic_.scale_copy(to, values_[segment].memory, bytes / size_of(call_.dtype), call_.dtype,
                              values_[segment].scaled ? 1 : scale_);
-      set_value(segment, piece, to);
     }
-    arithmetic_.finish();
+    arithmetic_.finish();  // before what it reads is given back
+    for (int segment = s.first; segment < s.last; ++segment)
+      set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
     release(piece);
   }
   const Value& value = values_[s.first];
@@ -296,12 +297,14 @@ void Operation::apply_recv_reduce(std::int32_t step) {
       arithmetic_.divide(out, count, call_.dtype, divisor_);
       if (keep) arithmetic_.copy(home, out, count * size_of(call_.dtype));
     }
-    if (keep)
-      set_value(segment, piece, received);
-    else
-      set_value(segment, -1, home);
   }
-  arithmetic_.finish();
+  arithmetic_.finish();  // before what it reads is given back
+  for (int segment = s.first; segment < s.last; ++segment) {
+    if (keep)
+      set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
+    else
+      set_value(segment, -1, data_ + begin(segment));
+  }
   release(piece);
 }
 

@@ -33,6 +33,7 @@ struct Ticket {
   int place = -1;                    // of this rank in a dynamic schedule: how many were before it
   std::atomic<double> drained_s{0};  // 0: still sending
   std::atomic<bool> done{false};
+  std::atomic<bool> coming{false};  // called ahead: it has its number and no contribution yet
   // Called once it is done, by whoever drives the engine: short, and without calling the engine.
   std::function<void()> on_done;  // set by submit
 };

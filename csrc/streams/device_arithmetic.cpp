@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "errors.h"
+
 namespace patallreduce {
 
 DeviceArithmetic::DeviceArithmetic(std::shared_ptr<const StreamDevice> device)
@@ -41,7 +43,13 @@ void* DeviceArithmetic::allocate(std::size_t bytes) { return device_->allocate(b
 
 void DeviceArithmetic::release(void* memory) noexcept { device_->release(memory); }
 
-void DeviceArithmetic::enter() { before_ = device_->make_current(); }
+void DeviceArithmetic::enter() noexcept {
+  try {
+    before_ = device_->make_current();
+  } catch (const CudaError&) {
+    before_ = device_->number();
+  }
+}
 
 void DeviceArithmetic::leave() noexcept { device_->restore_current(before_); }
 

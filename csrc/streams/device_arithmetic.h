@@ -28,7 +28,7 @@ class DeviceArithmetic final : public Arithmetic {
   void* allocate(std::size_t bytes) override;
   void release(void* memory) noexcept override;
 
-  void enter() override;
+  void enter() noexcept override;
   void leave() noexcept override;
 
  private:

@@ -89,6 +89,8 @@ std::shared_ptr<StagedTicket> Staging::submit(void* home, Call call, void* produ
       device_->copy(ticket->pinned.memory, home, bytes, out_);
       device_->record(ticket->contribution, out_);
     }
+    void* const data = direct_ ? home : ticket->pinned.memory;
+    ticket->in_engine = engine_->submit_ahead(data, ticket->call, [bell = bell_] { bell->ring(); });
   } catch (...) {
     fail(std::current_exception());
     fail(*ticket);
@@ -127,10 +129,9 @@ bool Staging::look() {
   } catch (...) {
     fail(std::current_exception());
   }
-  bool earlier_comes = false;
   for (const auto& ticket : in_flight_) {
     try {
-      if (advance(*ticket, earlier_comes)) moved = true;
+      if (advance(*ticket)) moved = true;
     } catch (...) {
       fail(std::current_exception());
       fail(*ticket);
@@ -144,30 +145,23 @@ bool Staging::look() {
   return moved;
 }
 
-bool Staging::advance(StagedTicket& ticket, bool& earlier_comes) {
+bool Staging::advance(StagedTicket& ticket) {
   switch (ticket.phase.load()) {
     case Phase::coming:
       if (failure_) std::rethrow_exception(failure_);
-      if (!earlier_comes && device_->done(ticket.contribution)) {
+      if (device_->done(ticket.contribution)) {
         start(ticket);
         return true;
       }
-      // The first one is what holds up those behind it.
-      if (now_s() >= ticket.deadline_s) {
-        const StagedTicket& first =
-            **std::find_if(in_flight_.begin(), in_flight_.end(),
-                           [](const auto& one) { return one->phase.load() == Phase::coming; });
-        throw TransportTimeout(
-            concat("rank ", engine_->rank(), "'s own contribution to collective ", first.number,
-                   " (", describe(first.call), ") has not come within ", ticket.timeout_s, " s"),
-            engine_->rank());
-      }
-      earlier_comes = true;
+      check_deadline(ticket);
       return false;
     case Phase::running:
-      if (!ticket.running->done.load(std::memory_order_acquire)) return false;
-      take_back(ticket);
-      return true;
+      if (ticket.in_engine->done.load(std::memory_order_acquire)) {
+        take_back(ticket);
+        return true;
+      }
+      check_deadline(ticket);
+      return false;
     case Phase::returning:
       if (!device_->done(ticket.result)) return false;
       finish(ticket);
@@ -177,18 +171,29 @@ bool Staging::advance(StagedTicket& ticket, bool& earlier_comes) {
   }
 }
 
+// Of a call that waits for a contribution, its own or that of one before it. The others' deadlines
+// are the engine's.
+void Staging::check_deadline(const StagedTicket& ticket) {
+  if (now_s() < ticket.deadline_s) return;
+  for (const auto& first : in_flight_) {
+    if (first->number > ticket.number) return;
+    if (first->phase.load() != Phase::coming) continue;
+    throw TransportTimeout(
+        concat("rank ", engine_->rank(), "'s own contribution to collective ", first->number, " (",
+               describe(first->call), ") has not come within ", ticket.timeout_s, " s"),
+        engine_->rank());
+  }
+}
+
 void Staging::start(StagedTicket& ticket) {
   free_events_.push_back(std::exchange(ticket.contribution, nullptr));
-  void* const data = direct_ ? ticket.home : ticket.pinned.memory;
-  const double left_s = std::max(ticket.deadline_s - now_s(), 0.0);
-  ticket.running =
-      engine_->submit_told(data, ticket.call, left_s, [bell = bell_] { bell->ring(); });
-  ticket.arrived_s = ticket.running->arrival_s;
+  ticket.arrived_s = now_s();
+  engine_->come(*ticket.in_engine, std::max(ticket.deadline_s - ticket.arrived_s, 0.0));
   ticket.phase = Phase::running;
 }
 
 void Staging::take_back(StagedTicket& ticket) {
-  if (ticket.running->failure) raise(*ticket.running->failure);
+  if (ticket.in_engine->failure) raise(*ticket.in_engine->failure);
   if (!ticket.pinned.memory) return finish(ticket);
   ticket.result = take_event();
   device_->copy(ticket.home, ticket.pinned.memory, ticket.call.bytes(), back_);

@@ -12,9 +12,8 @@
 // on the GPU's memory itself (device_arithmetic.h), over a transport that moves such memory.
 //
 // A thread looks at events with pauses of 20 to 200 us and gives a contribution to the engine when
-// it has come: so its arrival is the GPU's, and not when the work was queued. Contributions go in
-// the order of submit(), on all ranks alike, because ranks number their collectives; results come
-// back in any order. Whoever else submits to the same engine must keep that order too.
+// it has come: so its arrival is the GPU's, and not when the work was queued. Calls are numbered by
+// submit(), among all others of the engine, on all ranks alike; results come back in any order.
 //
 // Fails as one: an error of CUDA, of the engine, or a contribution that has not come by its
 // deadline ends the engine, on all ranks, and everything that has no result yet.
@@ -47,7 +46,8 @@ struct StagedTicket {
     failed,
   };
 
-  std::shared_ptr<Ticket> engine_ticket() const { return is_coming() ? nullptr : running; }
+  // Null until the engine has its contribution.
+  std::shared_ptr<Ticket> engine_ticket() const { return is_coming() ? nullptr : in_engine; }
   double arrival_s() const { return is_coming() ? 0 : arrived_s; }
   double finish_s() const { return phase.load() >= Phase::done ? finished_s : 0; }
   // Throws what it failed with.
@@ -66,7 +66,7 @@ struct StagedTicket {
 
   std::atomic<Phase> phase{Phase::coming};
   // Written before the phase that they belong to.
-  std::shared_ptr<Ticket> running;
+  std::shared_ptr<Ticket> in_engine;
   double arrived_s = 0;
   double finished_s = 0;
   std::exception_ptr failure;
@@ -131,7 +131,8 @@ class Staging {
 
   void serve();
   bool look();
-  bool advance(StagedTicket& ticket, bool& earlier_comes);
+  bool advance(StagedTicket& ticket);
+  void check_deadline(const StagedTicket& ticket);
   void start(StagedTicket& ticket);
   void take_back(StagedTicket& ticket);
   void finish(StagedTicket& ticket);

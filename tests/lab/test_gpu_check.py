@@ -100,6 +100,13 @@ def test_figures_of_tests():
     }
 
 
+def test_figures_of_tests_that_were_ended():
+    output = (
+        "tests/a.py::b PASSED   [ 1%]\ntests/a.py::c PASSED  [ 2%]\ntests/a.py::d FAILED [ 3%]\n"
+    )
+    assert gpu_check_figures.tests(output) == {"failed so far": 1, "passed so far": 2}
+
+
 def test_figures_of_kernels(tmp_path):
     rows = [
         {"dtype": "float32", "form": form, "array_bytes": size << 20, "ratio_to_copy": ratio}

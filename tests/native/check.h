@@ -53,6 +53,7 @@ void test_reports(Random& random);
 void test_schedules(Random& random);
 void test_monitors(Random& random);
 void test_failures(Random& random);
+void test_staging(Random& random);
 void test_ucx(Random& random, const std::string& libucp);
 
 }  // namespace patallreduce::native

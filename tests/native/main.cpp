@@ -35,5 +35,6 @@ int main(int argc, char** argv) {
   run("schedules", test_schedules);
   run("monitors", test_monitors);
   run("failures", test_failures);
+  run("staging", test_staging);
   if (argc > 2) run("ucx", [&](Random& random) { test_ucx(random, argv[2]); });
 }

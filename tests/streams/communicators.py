@@ -10,24 +10,28 @@ CPU = torch.device("cpu")
 LINK_TIMEOUT_S = 20.0
 
 
+def stream(engine, libraries, unique_ids):
+    """Over the played NCCL."""
+    return _core.StreamCalls(engine, libraries.gpu, libraries.nccl, 0, unique_ids, LINK_TIMEOUT_S)
+
+
+def stage(engine, libraries, _):
+    """Through pinned memory, over the engine."""
+    return _core.Staging(engine, libraries.gpu, 0, False)
+
+
 class GpuRanks:
     """`count` ranks as threads. `each(function)` calls function(communicator) on all at once."""
 
-    def __init__(self, libraries, count, timeout_s=LINK_TIMEOUT_S, **options):
+    def __init__(self, libraries, count, timeout_s=LINK_TIMEOUT_S, carry=None, **options):
         self.libraries = libraries
         self._threads = ThreadPoolExecutor(count)
         self.communicators = Communicator.loopback(count, timeout_s, **options)
         self.unique_ids = [
             _core.nccl_unique_id(libraries.nccl) for _ in range(_core.lanes_for(count))
         ]
-        self.each(self._join)
-
-    def _join(self, communicator):
-        engine, libraries = communicator._engine, self.libraries
-        calls = _core.StreamCalls(
-            engine, libraries.gpu, libraries.nccl, 0, self.unique_ids, LINK_TIMEOUT_S
-        )
-        communicator._gpus.add(CPU, calls)
+        carry = carry or stream
+        self.each(lambda one: one._gpus.add(CPU, carry(one._engine, libraries, self.unique_ids)))
 
     def each(self, function):
         """[rank] -> what it returned, or the error it raised."""

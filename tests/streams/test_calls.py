@@ -8,7 +8,7 @@ import torch
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.gpu_calls import GpuWork
-from tests.streams.communicators import CPU, GpuRanks
+from tests.streams.communicators import CPU, GpuRanks, stage
 
 COUNT = 3
 
@@ -294,3 +294,26 @@ def test_calls_need_the_streams_that_carry_them():
         engine.begin(0, call.carried_by("streams"), 1.0)
     with pytest.raises(ValueError, match="expected host, device or streams, got 'pigeon'"):
         call.carried_by("pigeon")
+
+
+def test_calls_of_the_processor_keep_their_order_among_staged_ones(libraries):
+    """A staged contribution reaches the engine when the GPU has it; ranks number calls alike."""
+    before = libraries.count()
+    gpus = GpuRanks(libraries, 2, carry=stage)
+
+    def one_rank(communicator):
+        calls, stream = calls_of(communicator), libraries.new_stream()
+        libraries.sleep(stream, 100 * communicator.rank)
+        late, early = torch.ones(20), torch.full((30,), 2.0)
+        call = communicator.call_for(late, "sum", "ring")
+        ticket = calls.native.submit(late.data_ptr(), call, stream, 10.0)
+        communicator._gpus._made[torch.device("meta")] = communicator._gpus._made.pop(CPU)
+        communicator.all_reduce(early)  # on the processor
+        calls.native.wait(ticket)
+        communicator._gpus._made[CPU] = communicator._gpus._made.pop(torch.device("meta"))
+        libraries.end_stream(stream)
+        return late.tolist(), early.tolist()
+
+    assert all_ok(gpus.each(one_rank)) == [([2.0] * 20, [4.0] * 30)] * 2
+    gpus.close()
+    assert libraries.count() == before

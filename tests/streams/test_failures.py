@@ -118,8 +118,10 @@ def test_ranks_that_do_not_agree_on_sizes_fail(libraries):
     buckets = [Bucket(pat.schedule("ring", 2), 20 + n, torch.float32, "sum", 1) for n in (0, 10)]
 
     def one_rank(rank):
-        ticket = buckets[rank].submit(ranks, rank, timeout_s=2.0)
-        return raised(lambda: ranks.executors[rank].wait(ticket))
+        def result():  # it may fail while it is submitted
+            ranks.executors[rank].wait(buckets[rank].submit(ranks, rank, timeout_s=2.0))
+
+        return raised(result)
 
     told = ranks.each(one_rank)
     ranks.close(1.0)

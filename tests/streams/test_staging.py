@@ -48,7 +48,7 @@ def run_all(ranks, all_sums):
         ranks.libraries.synchronise(ranks.consumers[rank])
         for ticket in tickets:
             staging.wait(ticket)
-            assert ticket.engine_ticket.arrival_s == ticket.arrival_s < ticket.finish_s
+            assert 0 < ticket.arrival_s <= ticket.engine_ticket.arrival_s < ticket.finish_s
 
     ranks.each(one_rank)
     for sums in all_sums:
@@ -110,36 +110,42 @@ def test_a_late_contribution_arrives_when_the_stream_has_made_it(direct, librari
     sums.check()
     assert told[1][1] >= 0.19
     late_s = told[1][0].arrival_s
-    assert told[0][0].arrival_s < late_s - 0.1
-    assert told[2][0].arrival_s < late_s - 0.1
+    assert told[0][0].arrival_s < late_s - 0.05
+    assert told[2][0].arrival_s < late_s - 0.05
     assert min(ticket.finish_s for ticket, _ in told) > late_s
 
 
 @both_ways
-def test_contributions_go_in_the_order_of_submission(direct, staged_of, libraries):
-    """On one rank the second is ready first: ranks number their collectives, so it waits."""
+def test_calls_keep_the_order_of_submission(direct, staged_of, libraries):
+    """On one rank the second is ready first, as is one of the processor's: they wait."""
     ranks = staged_of(2, direct)
     first, second = Sums(ranks, 500), Sums(ranks, 700, torch.float64)
     aside = libraries.new_stream()
+    of_host = [torch.ones(900), torch.ones(900)]
+    host_call = Sums(ranks, 900).call
 
     def one_rank(rank):
         late_ms = 80 if rank == 0 else 0
         tickets = first.submit(rank, late_ms=late_ms), second.submit(rank, stream=aside)
+        on_host = ranks.engines[rank].begin(of_host[rank].data_ptr(), host_call, 10.0)
         for sums, ticket in zip((first, second), tickets, strict=True):
             sums.take(rank, ticket)
             assert ranks.stagings[rank].next_done(10.0) is ticket
         libraries.synchronise(ranks.consumers[rank])
-        return tickets
+        ranks.engines[rank].wait(on_host)
+        return *tickets, on_host
 
     told = ranks.each(one_rank)
     libraries.end_stream(aside)
 
     first.check()
     second.check()
-    for a, b in told:
+    assert all(each.eq(2).all() for each in of_host)
+    for a, b, on_host in told:
         assert b.number == a.number + 1
-        assert b.engine_ticket.seq == a.engine_ticket.seq + 1
-        assert a.arrival_s <= b.arrival_s
+        assert on_host.seq - 1 == b.engine_ticket.seq == a.engine_ticket.seq + 1
+    if direct:  # copies to the host keep their order
+        assert told[0][1].arrival_s < told[0][0].arrival_s
 
 
 @both_ways

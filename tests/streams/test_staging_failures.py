@@ -42,7 +42,7 @@ def waits(ranks, rank, ticket, kind=pat.TransportError):
 
 
 def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks):
-    ranks.libraries.sleep(ranks.producers[2], 600)
+    ranks.libraries.sleep(ranks.producers[2], 900)
     all_sums = [Sums(ranks, 3000), Sums(ranks, 100, algorithm="slt")]
 
     def one_rank(rank):
@@ -60,7 +60,7 @@ def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks):
     for errors, waited_s in told:
         assert [error.rank for error in errors] == [2, 2]
         assert len({str(error) for error in errors}) == 1
-        assert 0.2 < waited_s < 0.55  # not until the stream gets there
+        assert 0.2 < waited_s < 0.85  # not until the stream gets there
     ticketless = Sums(ranks, 10)
     assert str(raised(lambda: ticketless.submit(0))) == str(told[0][0][0])
 
@@ -115,11 +115,13 @@ def test_abort_ends_what_is_in_flight_on_all_ranks(ranks):
 
 def test_what_was_there_before_a_failure_stays_right(ranks):
     done, stuck = Sums(ranks, 3000), Sums(ranks, 20)
+    all_have_it = threading.Barrier(3)
 
     def one_rank(rank):
         staging = ranks.stagings[rank]
         first = done.submit(rank)
         staging.wait(first)
+        all_have_it.wait(10)
         if rank == 0:
             staging.abort("no more")
         else:
@@ -136,33 +138,28 @@ def test_what_was_there_before_a_failure_stays_right(ranks):
 
 def test_an_error_of_cuda_ends_all_ranks_with_its_text(ranks):
     sums = Sums(ranks, 3000)
+    tickets = {rank: sums.submit(rank) for rank in (0, 2)}
+    no_stream = ranks.libraries.new_stream()
+    ranks.libraries.end_stream(no_stream)
 
-    def one_rank(rank):
-        if rank != 1:
-            return waits(ranks, rank, sums.submit(rank))
-        home = sums.home[1].data_ptr()
-        no_stream = ranks.libraries.new_stream()
-        ranks.libraries.end_stream(no_stream)
-        with pytest.raises(_core.CudaError) as caught:
-            ranks.stagings[1].submit(home, sums.call, no_stream, 5.0)
-        return caught.value
+    with pytest.raises(_core.CudaError, match="played error") as caught:
+        ranks.stagings[1].submit(sums.home[1].data_ptr(), sums.call, no_stream, 5.0)
 
-    told = ranks.each(one_rank)
-
-    assert told[1].device == 0
-    assert "played error" in str(told[1])
-    for error in (told[0], told[2]):
+    assert caught.value.device == 0
+    for rank, ticket in tickets.items():
+        error = waits(ranks, rank, ticket)
         assert error.rank == 1
-        assert str(error) == f"rank 1: {told[1]}"
+        assert str(error) == f"rank 1: {caught.value}"
 
 
 def test_ranks_that_disagree_fail(ranks):
+    """Of three that differ, two may find it at once: not all need to be told of one pair."""
     all_sums = [Sums(ranks, 3000 + rank) for rank in range(3)]
     told = ranks.each(
         lambda rank: waits(ranks, rank, all_sums[rank].submit(rank), pat.MismatchError)
     )
 
-    assert len({str(error) for error in told}) == 1
+    assert all("collective 0 differs between ranks: rank" in str(error) for error in told)
 
 
 def test_staged_and_direct_do_not_mix(libraries):

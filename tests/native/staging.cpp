@@ -1,0 +1,148 @@
+// Collectives on a played GPU's memory, staged and direct: right, or all ended by one rank.
+#include "streams/staging.h"
+
+#include <cmath>
+
+#include "check.h"
+#include "errors.h"
+// As part of this program the sanitizers see it too.
+#include "../cuda/played_library.cpp"
+
+namespace patallreduce::native {
+
+namespace {
+
+constexpr int ranks = 4;
+
+const CudaLibrary& played_library() {
+  static const CudaLibrary library{"played",
+                                   patr_cuda_interface,
+                                   patr_cuda_build,
+                                   patr_cuda_error_name,
+                                   patr_cuda_error_text,
+                                   patr_cuda_versions,
+                                   patr_cuda_device_count,
+                                   patr_cuda_device,
+                                   patr_cuda_combine,
+                                   patr_cuda_scale_copy,
+                                   patr_cuda_divide,
+                                   patr_cuda_stream_create,
+                                   patr_cuda_stream_destroy,
+                                   patr_cuda_stream_wait,
+                                   patr_cuda_stream_captures,
+                                   patr_cuda_event_create,
+                                   patr_cuda_event_destroy,
+                                   patr_cuda_event_record,
+                                   patr_cuda_event_query,
+                                   patr_cuda_stream_synchronise,
+                                   patr_cuda_copy,
+                                   patr_cuda_allocate,
+                                   patr_cuda_release,
+                                   patr_cuda_allocate_pinned,
+                                   patr_cuda_release_pinned,
+                                   patr_cuda_set_current};
+  return library;
+}
+
+struct Bucket {
+  Call call;
+  std::vector<float> given, home, seen;
+  std::shared_ptr<StagedTicket> ticket;
+
+  Bucket(Random& random, int rank) {
+    const char* const names[] = {"ring", "slt", "slt_dynamic", "halving_doubling"};
+    const int choice = pick(random, 0, 3);
+    call = call_of(pick(random, 0, 20000), names[choice], 4);
+    call.op = pick(random, 0, 1) ? Op::sum : Op::avg;
+    given.assign(std::max<std::size_t>(call.count, 1), static_cast<float>(rank + 1));
+    home.assign(given.size(), 77);
+    seen.assign(given.size(), 55);
+  }
+  void check() const {
+    const double sum = ranks * (ranks + 1) / 2.0;
+    const double expected = call.op == Op::avg ? sum / ranks : sum;
+    for (std::uint64_t i = 0; i < call.count; ++i) CHECK(std::abs(seen[i] - expected) < 1e-5);
+  }
+};
+
+// `count` collectives of one rank, all in flight; false if one has failed.
+bool collectives(Staging& staging, const StreamDevice& device, int rank, unsigned long seed,
+                 int count) {
+  Random alike(seed), own(seed + 1 + static_cast<unsigned long>(rank));
+  void* const producer = device.create_stream();
+  void* const consumer = device.create_stream();
+  std::deque<Bucket> buckets;  // streams write to them
+  bool good = true;
+  const auto copy = [&](const std::vector<float>& from, std::vector<float>& to, void* stream) {
+    device.copy(to.data(), from.data(), from.size() * sizeof(float), stream);
+  };
+  std::thread completer([&] {
+    while (const auto ticket = staging.next_done(60))
+      if (ticket->number + 1 == static_cast<std::uint64_t>(count)) break;
+  });
+  try {
+    for (int i = 0; i < count; ++i) {
+      Bucket& bucket = buckets.emplace_back(alike, rank);
+      pause(own, 300);
+      copy(bucket.given, bucket.home, producer);
+      bucket.ticket = staging.submit(bucket.home.data(), bucket.call, producer, 60, true);
+      if (i < 3) continue;
+      Bucket& before = buckets[i - 3];
+      while (!staging.joinable(*before.ticket, 1)) {
+      }
+      staging.join(*before.ticket, consumer);
+      copy(before.home, before.seen, consumer);
+    }
+    for (Bucket& bucket : buckets)
+      while (!staging.wait(*bucket.ticket, 1)) {
+      }
+    device.synchronise(consumer);
+    for (int i = 0; i + 3 < count; ++i) buckets[i].check();
+  } catch (const TransportError&) {
+    good = false;
+    staging.close(0);  // ends the completer
+  }
+  device.synchronise(producer);
+  device.synchronise(consumer);
+  completer.join();
+  device.destroy_stream(producer);
+  device.destroy_stream(consumer);
+  return good;
+}
+
+void one_world(Random& random, bool direct, bool abort) {
+  const auto device = std::make_shared<const StreamDevice>(played_library(), 0);
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (auto& engine : loopback_engines(ranks, nullptr)) engines.push_back(std::move(engine));
+  std::vector<std::unique_ptr<Staging>> stagings;
+  for (const auto& engine : engines)
+    stagings.push_back(std::make_unique<Staging>(engine, device, direct));
+  const unsigned long seed = random();
+  const int victim = pick(random, 0, ranks - 1), after_us = pick(random, 0, 20000);
+  std::thread aborter([&] {
+    if (!abort) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(after_us));
+    stagings[victim]->abort("by the test");
+  });
+  each_rank(ranks, [&](int rank) {
+    const bool good = collectives(*stagings[rank], *device, rank, seed, 40);
+    CHECK(good || abort);
+  });
+  aborter.join();
+  each_rank(ranks, [&](int rank) {
+    stagings[rank]->close(10);
+    engines[rank]->close(10);
+  });
+  stagings.clear();
+  CHECK(played_count() == 0);
+}
+
+}  // namespace
+
+void test_staging(Random& random) {
+  for (int i = 0; i < 3; ++i)
+    for (const bool direct : {false, true})
+      for (const bool abort : {false, true}) one_world(random, direct, abort);
+}
+
+}  // namespace patallreduce::native
