@@ -5,7 +5,7 @@ import re
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
@@ -53,6 +53,7 @@ def meet(a, b):
     return a.first < b.last and b.first < a.last
 
 
+@settings(deadline=None)
 @given(any_programs)
 def test_a_group_waits_for_sums_that_it_sends_or_overwrites(programs):
     """And for the latest such sums, so that none before them can be missing."""
@@ -80,6 +81,7 @@ def test_a_group_waits_for_sums_that_it_sends_or_overwrites(programs):
             assert any(reasons), (program.rank, group, summed)
 
 
+@settings(deadline=None)
 @given(any_programs)
 def test_every_message_and_sum_is_in_the_table(programs):
     for program in programs:
@@ -107,6 +109,7 @@ def test_a_table_says_what_lies_where():
     assert cells[4][4] == "3: home + scratch 1 -> shadow and home; RESULT"
 
 
+@settings(deadline=None)
 @given(any_programs, st.integers(0, 6))
 def test_nothing_starts_before_what_it_waits_for(programs, late):
     arrivals_s = [3.0 * (rank == late) for rank in range(len(programs))]
@@ -130,6 +133,7 @@ def test_nothing_starts_before_what_it_waits_for(programs, late):
         assert own.result_s >= arrival_s
 
 
+@settings(deadline=None)
 @given(any_programs)
 def test_a_message_moves_at_the_same_time_at_both_ends(programs):
     times = times_of(programs, [float(program.rank) for program in programs])
