@@ -97,10 +97,14 @@ class Communicator(Collectives):
         if monitor and rendezvous.ranks > 1:
             aside = _connect(rendezvous, "monitor", token ^ 1)
         self._prepare(
-            native, aside, timeout_s, link, local_ranks=hosts.count(hosts[rendezvous.rank])
+            native,
+            aside,
+            timeout_s,
+            link,
+            local_ranks=hosts.count(hosts[rendezvous.rank]),
+            rendezvous=rendezvous,
+            gpu_transport=transport,
         )
-        self._gpus = Gpus(self._engine, rendezvous, transport, timeout_s)
-        self._finalize_at_end()
         self._start()
 
     @classmethod
@@ -148,8 +152,6 @@ class Communicator(Collectives):
                 local_ranks=ranks,
                 clock_skew_s=clock_skews_s[rank] if clock_skews_s else 0.0,
             )
-            communicator._gpus = Gpus(communicator._engine, None, "auto", timeout_s)
-            communicator._finalize_at_end()
             made.append(communicator)
         starts = [threading.Thread(target=c._start) for c in made]
         for start in starts:
@@ -172,6 +174,8 @@ class Communicator(Collectives):
         *,
         local_ranks: int,
         clock_skew_s: float = 0.0,
+        rendezvous: Rendezvous | None = None,
+        gpu_transport: str = "auto",
     ) -> None:
         # Spinning pays while every rank of this host has a core to itself.
         shares_cores = local_ranks > len(os.sched_getaffinity(0))
@@ -202,8 +206,7 @@ class Communicator(Collectives):
         self._given = GivenSchedules(self._engine)
         self._link_meter = LinkMeter(self._engine, native.ranks, timeout_s)
         self._records: deque[dict[str, Any]] = deque(maxlen=_STATS_KEPT)
-
-    def _finalize_at_end(self) -> None:
+        self._gpus = Gpus(self._engine, rendezvous, gpu_transport, timeout_s)
         # Also when it is collected, and at exit.
         self._finalizer = weakref.finalize(
             self, _close, self._engine, self._gpus, self._monitor, self._completer, self._process

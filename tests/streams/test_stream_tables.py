@@ -93,7 +93,7 @@ def collide(stages, a, b):
     return False
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(any_programs)
 def test_whatever_collides_is_ordered_and_nothing_waits_for_nothing(programs):
     """By a stream or by events, also in a roundabout way; and no event is queued for no reason."""
@@ -121,6 +121,7 @@ def test_whatever_collides_is_ordered_and_nothing_waits_for_nothing(programs):
                 assert collide(stages, one, place), (program.rank, one, place)
 
 
+@settings(deadline=None)
 @given(any_programs)
 def test_every_message_and_sum_is_in_the_table(programs):
     for program in programs:
@@ -154,6 +155,7 @@ def test_a_table_says_what_lies_where():
     assert cells[4][4] == "3: home + scratch 1 -> shadow and home; RESULT"
 
 
+@settings(deadline=None)
 @given(any_programs, st.integers(0, 6))
 def test_nothing_starts_before_what_it_waits_for(programs, late):
     arrivals_s = [3.0 * (rank == late) for rank in range(len(programs))]
@@ -180,6 +182,7 @@ def test_nothing_starts_before_what_it_waits_for(programs, late):
         assert own.result_s >= arrival_s
 
 
+@settings(deadline=None)
 @given(any_programs)
 def test_a_message_moves_at_the_same_time_at_both_ends(programs):
     times = times_of(programs, [float(program.rank) for program in programs])
