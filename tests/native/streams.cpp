@@ -298,9 +298,11 @@ void left(Random& random, int victim, bool drops) {
   const auto expected = [=](const Failure& failure) {
     return failure.kind == Kind::transport && failure.rank == victim;
   };
+  const bool queued = pick(random, 0, 1);
   until_failure(random, 60, expected, victim, nothing, [=](Rank& rank) {
     while (!rank.submit(60, 30).item.on_streams) {
     }
+    if (queued) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (drops)
       rank.calls = nullptr;
     else
@@ -313,11 +315,12 @@ void forgotten(Random& random) {
   World world(random, 3);
   each_rank(3, [&](int number) {
     Rank& rank = *world.all[number];
-    if (number > 0) {
-      for (int i = 0; i < 5; ++i) {
+    try {
+      for (int i = 0; i < 5 * number; ++i) {
         const Bucket& bucket = rank.submit(60, 0);
         if (bucket.item.plan) rank.engine->plan(bucket.item.plan);
       }
+    } catch (const TransportError&) {  // another rank is gone already
     }
     rank.calls = nullptr;
     rank.engine = nullptr;
@@ -327,10 +330,10 @@ void forgotten(Random& random) {
 }  // namespace
 
 void test_streams(Random& random) {
-  for (const int ranks : {1, 2, 3, 4, 4, 5}) good(random, ranks);
+  for (const int ranks : {1, 2, 3, 4, 5}) good(random, ranks);
   silent(random, pick(random, 0, 3));
   broken(random, pick(random, 0, 3));
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     aborted(random, pick(random, 0, 3));
     left(random, pick(random, 0, 3), false);
     left(random, pick(random, 0, 3), true);
