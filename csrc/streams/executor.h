@@ -107,7 +107,8 @@ class StreamExecutor {
 
   // Ends everything with `failure`, a TransportError.
   void abort(std::exception_ptr failure);
-  // Drains for at most `timeout_s`, then releases everything. Idempotent.
+  // Drains for at most `timeout_s`, then releases everything; of a stream that never gets there the
+  // memory stays. Idempotent.
   void close(double timeout_s);
 
   std::size_t memory_bytes();  // scratch and shadow
@@ -160,7 +161,9 @@ class StreamExecutor {
   std::vector<void*> free_events_;
   std::size_t event_count_ = 0;
   std::exception_ptr failure_;
-  std::exception_ptr suspicion_;  // what NCCL has reported
+  std::shared_ptr<NcclEnding> ending_;  // after a failure
+  bool hangs_ = false;                  // NCCL has not ended it: some stream goes on for ever
+  std::exception_ptr suspicion_;        // what NCCL has reported
   double suspicion_s_ = 0;
   bool closed_ = false;
   std::thread watcher_;
