@@ -16,7 +16,7 @@ constexpr auto watch_every = std::chrono::microseconds(500);
 // With nothing in flight it looks for what has ended the other ranks alone: NCCL's end on this rank
 // may be all that another one still waits for.
 constexpr auto watch_idle_every = std::chrono::milliseconds(100);
-// For NCCL to end what is queued: milliseconds, or for ever.
+// For NCCL to end what is queued, and itself: milliseconds, or for ever.
 constexpr double ending_s = 5.0;
 
 void sleep_s(double seconds) {
@@ -268,12 +268,15 @@ void StreamExecutor::fail(std::exception_ptr failure) noexcept {
   }
   failure_ = std::move(failure);
   changed_.notify_all();
+  end_nccl();
+}
+
+void StreamExecutor::end_nccl() noexcept {
   try {
     std::vector<Nccl*> all;
     for (Lane& lane : lanes_) all.push_back(lane.nccl.get());
     ending_ = Nccl::end(all);
   } catch (const std::exception&) {  // no memory, or no more threads
-    hangs_ = true;
   }
 }
 
@@ -341,16 +344,19 @@ void StreamExecutor::close(double timeout_s) {
   lock.unlock();
   watcher_.join();
   lock.lock();
-  if (ending_) hangs_ = !ending_->wait(ending_s);
-  if (!failure_) {
+  const bool failed = failure_ != nullptr;
+  if (!failed) {
     for (Lane& lane : lanes_) {
       try {
-        lane.nccl->close(std::max(deadline_s, now_s() + 1));
+        lane.nccl->finish(std::max(deadline_s, now_s() + 1));
       } catch (const std::exception&) {
-        lane.nccl->abort();  // the others left, or CUDA did: nothing is in flight to be lost
+        // The others left, or CUDA did: nothing is in flight that could be lost.
       }
     }
+    end_nccl();
   }
+  const bool ended = ending_ && ending_->wait(ending_s);
+  hangs_ = failed && !ended;
   release_all();
 }
 

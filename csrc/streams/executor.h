@@ -135,6 +135,7 @@ class StreamExecutor {
   void note_times(double now);
   void check_deadlines(double now) const;
   void fail(std::exception_ptr failure) noexcept;
+  void end_nccl() noexcept;
   void retire(StreamTicket& ticket);
   bool has_drained(const StreamTicket& ticket) const;
   // Where it hangs; `rank` to blame, -1: none can be named.
@@ -161,9 +162,9 @@ class StreamExecutor {
   std::vector<void*> free_events_;
   std::size_t event_count_ = 0;
   std::exception_ptr failure_;
-  std::shared_ptr<NcclEnding> ending_;  // after a failure
-  bool hangs_ = false;                  // NCCL has not ended it: some stream goes on for ever
-  std::exception_ptr suspicion_;        // what NCCL has reported
+  std::shared_ptr<NcclEnding> ending_;
+  bool hangs_ = false;            // NCCL has not ended it: some stream goes on for ever
+  std::exception_ptr suspicion_;  // what NCCL has reported
   double suspicion_s_ = 0;
   bool closed_ = false;
   std::thread watcher_;

@@ -102,13 +102,15 @@ std::shared_ptr<NcclEnding> Nccl::end(const std::vector<Nccl*>& all) {
       std::lock_guard lock(ending->mutex_);
       ++ending->running_;
     }
-    // Only what lives as long as it may take.
-    std::thread([ending, &library = one->library_, device = one->device_, comm = one->comm_] {
+    const auto destroy =
+        one->finished_ ? one->library_.ncclCommDestroy : one->library_.ncclCommAbort;
+    // Holds only what lives as long as it may take.
+    std::thread([ending, destroy, device = one->device_, comm = one->comm_] {
       try {
         device.make_current();
       } catch (const CudaError&) {  // which NCCL will meet, too
       }
-      library.ncclCommAbort(comm);
+      destroy(comm);
       ending->one_is_over();
     }).detach();
     one->comm_ = nullptr;
@@ -116,14 +118,11 @@ std::shared_ptr<NcclEnding> Nccl::end(const std::vector<Nccl*>& all) {
   return ending;
 }
 
-void Nccl::close(double deadline_s) {
+void Nccl::finish(double deadline_s) {
   if (comm_ == nullptr) return;
   const StreamDevice::Current current(device_);
   settle(library_.ncclCommFinalize(comm_), "the end", deadline_s);
-  const int result = library_.ncclCommDestroy(comm_);
-  comm_ = nullptr;
-  PATR_CHECK(result == nccl_success, TransportError, "NCCL: rank ", rank_,
-             ": the end: ", library_.ncclGetErrorString(result));
+  finished_ = true;
 }
 
 }  // namespace patallreduce

@@ -56,12 +56,13 @@ class Nccl {
   // Ends what is queued, with no promise about its data, and waits for it. Then only destruction is
   // left.
   void abort() noexcept;
-  // As abort(), for several, with nobody waiting. NCCL waits for what is queued on a communicator,
-  // which may wait, by an event, for what is queued on another one, or for a contribution that
-  // does not come; and for the other ranks of this machine to end theirs.
+  // Waits for what is queued. Then only end() is left.
+  void finish(double deadline_s);
+  // The end of several, after abort's manner if they are not finished, but with nobody waiting.
+  // NCCL waits for what is queued on a communicator, which may wait, by an event, for what is
+  // queued on another one, or for a contribution that does not come; and for the other ranks of
+  // this machine to end theirs.
   static std::shared_ptr<NcclEnding> end(const std::vector<Nccl*>& all);
-  // Waits for all ranks to close.
-  void close(double deadline_s);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -76,6 +77,7 @@ class Nccl {
   const StreamDevice& device_;
   const int rank_, ranks_;
   PatrNcclComm* comm_ = nullptr;
+  bool finished_ = false;
 };
 
 }  // namespace patallreduce

@@ -225,6 +225,13 @@ EXPORT int played_break(const char* id, int rank) {
   return success;
 }
 
+// For tests: whether a rank has given the communicator up.
+EXPORT int played_aborted(const char* id, int rank) {
+  std::lock_guard lock(hubs_mutex);
+  const auto found = comms.find({id, rank});
+  return found == comms.end() ? -1 : int(found->second->aborted);
+}
+
 // For tests: how many messages a rank has been given so far.
 EXPORT int played_received(const char* id, int rank) {
   std::lock_guard lock(hubs_mutex);
