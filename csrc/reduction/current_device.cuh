@@ -12,12 +12,11 @@ inline bool has_context(int device) {
   using State = int(int device, unsigned* flags, int* active);
   static State* const state = [] {
     void* found = nullptr;
-    [[maybe_unused]] const char* const name = "cuDevicePrimaryCtxGetState";
-    [[maybe_unused]] cudaDriverEntryPointQueryResult result{};
 #if CUDART_VERSION >= 12050
-    cudaGetDriverEntryPointByVersion(name, &found, 11000, cudaEnableDefault, &result);
+    cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &found, 11000,
+                                     cudaEnableDefault);
 #elif CUDART_VERSION >= 12000
-    cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+    cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &found, cudaEnableDefault);
 #endif
     return reinterpret_cast<State*>(found);
   }();
