@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import torch
 
-_TRIAL_CYCLES = 1_000_000
+_TRIAL_CYCLES = 10_000_000  # some 5 ms
+_TRIALS, _COUNTED = 30, 9  # the last ones
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,13 @@ def make_clock(device: torch.device, *, may_delay: bool) -> Clock:
 
 
 def _cycles_per_s() -> float:
-    """How fast torch's kernel for delays counts; the first trials wake the GPU up."""
+    """How fast torch's kernel for delays counts; the first trials raise its clock."""
     rates = []
-    for _ in range(9):
+    for _ in range(_TRIALS):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         torch.cuda._sleep(_TRIAL_CYCLES)
         end.record()
         end.synchronize()
         rates.append(_TRIAL_CYCLES / (float(begin.elapsed_time(end)) / 1e3))
-    return statistics.median(rates[2:])
+    return statistics.median(rates[-_COUNTED:])
