@@ -70,6 +70,7 @@ def parts(out: Path) -> list[Part]:
     """Everything there is. What a part leaves of its time the later ones may take."""
     gpu = [PYTHON, "-m", "benchmarks.gpu"]
     ranks = "tests/cuda/test_gpu_ranks.py"
+    long = "(8 or thousand)"  # ranks, iterations: they wait until all else was tried once
     must = {"FAIL_WITHOUT_CUDA": "1"}
     sizes = [str(size << 20) for size in (64, 256, 1024)]
     # Where ranks take turns on the GPU, a stage of a schedule lasts as long as all their turns.
@@ -90,8 +91,8 @@ def parts(out: Path) -> list[Part]:
         ),
         Part(
             "tests of ranks",
-            pytest(ranks, "-m", "not slow", "-k", "not over_ucx"),
-            160,
+            pytest(ranks, "-m", "not slow", "-k", f"not over_ucx and not {long}"),
+            90,
             must,
             figures.tests,
         ),
@@ -106,6 +107,13 @@ def parts(out: Path) -> list[Part]:
             [*gpu, "all-reduce", *short],
             80,
             figures_of=lambda _: figures.all_reduce(out),
+        ),
+        Part(
+            "longer tests",
+            pytest(ranks, "-m", "not slow", "-k", f"not over_ucx and {long}"),
+            70,
+            must,
+            figures.tests,
         ),
         Part(
             "sanitizer",
