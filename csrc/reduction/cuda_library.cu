@@ -102,6 +102,7 @@ int patr_cuda_device(int device, PatrCudaDevice* facts) {
   facts->multiprocessors = properties.multiProcessorCount;
   const CurrentDevice current(device);
   if (current.error != cudaSuccess) return current.error;
+  const Relaxed relaxed;  // loading is such a call
   return load_kernels();
 }
 
