@@ -74,3 +74,15 @@ def test_schedules_need_only_the_standard_library():
         if source.relative_to(CORE).parts[0] in {"schedule", "algorithms"}:
             system = [what for what, quoted in includes(source) if not quoted]
             assert all(re.fullmatch(r"[a-z_]+", what) for what in system), source
+
+
+def test_constructors_release_the_gil_inside_only():
+    """A guard around one would still be there while pybind11 notes the new instance."""
+    for source in sorted((CORE / "bindings").glob("*.cpp")):
+        text = source.read_text()
+        constructors = re.findall(
+            r"\.def\(\s*py::init.*?(?=\.def|;\n  [^ ]|\n}|\Z)", text, re.DOTALL
+        )
+        for constructor in constructors:
+            guarded = re.search(r"NoGil|call_guard", constructor)
+            assert not guarded, f"{source.relative_to(CORE)}: {constructor}"

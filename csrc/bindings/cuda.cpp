@@ -32,12 +32,12 @@ void bind_cuda(py::module_& m) {
 
   py::class_<CudaReduction>(m, "CudaReduction", "The reductions on one GPU, in stream order.")
       .def(py::init([](const std::string& path, int device, int blocks_per_multiprocessor) {
+             py::gil_scoped_release release;
              return std::make_unique<CudaReduction>(CudaLibrary::open(path), device,
                                                     blocks_per_multiprocessor);
            }),
            "library"_a, "device"_a,
-           "blocks_per_multiprocessor"_a = CudaReduction::default_blocks_per_multiprocessor,
-           NoGil())
+           "blocks_per_multiprocessor"_a = CudaReduction::default_blocks_per_multiprocessor)
       .def_property_readonly("device", &CudaReduction::device)
       .def_property_readonly("name", &CudaReduction::name)
       .def_property_readonly("capability", &CudaReduction::capability)

@@ -19,6 +19,7 @@ void* at(Address address) { return reinterpret_cast<void*>(address); }
 
 std::shared_ptr<Staging> make_staging(std::shared_ptr<Engine> engine, const std::string& library,
                                       int device, bool direct) {
+  py::gil_scoped_release release;
   auto gpu = std::make_shared<const StreamDevice>(CudaLibrary::open(library), device);
   return make_owned<Staging>(std::move(engine), std::move(gpu), direct);
 }
@@ -58,7 +59,7 @@ void bind_staging(py::module_& m) {
 
   py::class_<Staging, std::shared_ptr<Staging>>(
       m, "Staging", "An engine's collectives on a GPU's memory, queued like work of a stream.")
-      .def(py::init(&make_staging), "engine"_a, "library"_a, "device"_a, "direct"_a, NoGil())
+      .def(py::init(&make_staging), "engine"_a, "library"_a, "device"_a, "direct"_a)
       .def(
           "submit",
           [](Staging& staging, Address data, const Call& call, Address stream, double timeout_s,

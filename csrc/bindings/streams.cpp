@@ -205,11 +205,12 @@ void bind_streams(py::module_& m) {
       m, "StreamProgram", "One rank's share of a schedule, as groups of messages and sums.")
       .def(py::init([](const Schedule& schedule, int rank, int ports, int lanes, int regions,
                        bool early_out, bool scales) {
+             py::gil_scoped_release release;
              return std::const_pointer_cast<StreamProgram>(
                  compile(schedule, rank, {ports, lanes, regions, early_out, scales}));
            }),
            "schedule"_a, "rank"_a, py::kw_only(), "ports"_a = 1, "lanes"_a = 1, "regions"_a = 2,
-           "early_out"_a = false, "scales"_a = false, NoGil())
+           "early_out"_a = false, "scales"_a = false)
       .def_readonly("rank", &StreamProgram::rank)
       .def_readonly("result_stage", &StreamProgram::result_stage)
       .def_readonly("lanes", &StreamProgram::lanes)

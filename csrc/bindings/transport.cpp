@@ -59,11 +59,11 @@ void bind_transport(py::module_& m) {
   py::class_<Ucx, Transport, std::shared_ptr<Ucx>>(m, "Ucx")
       .def(py::init([](const std::string& library, int rank, int ranks, std::uint64_t token,
                        const std::string& net_devices) {
+             py::gil_scoped_release release;
              return std::make_shared<Ucx>(UcxLibrary::open(library), rank, ranks, token,
                                           net_devices);
            }),
-           "library"_a, "rank"_a, "ranks"_a, "token"_a, "net_devices"_a = "",
-           py::call_guard<py::gil_scoped_release>())
+           "library"_a, "rank"_a, "ranks"_a, "token"_a, "net_devices"_a = "")
       .def("address", [](const Ucx& ucx) { return py::bytes(ucx.address()); })
       .def("connect",
            [](Ucx& ucx, const std::vector<py::bytes>& addresses) {

@@ -1,5 +1,7 @@
 """What a rank's share of a schedule looks like as a stream program."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import patallreduce as pat
@@ -159,3 +161,16 @@ def test_bad_requests_are_refused():
         _core.StreamProgram(schedule, 0, lanes=0)
     with pytest.raises(pat.ScheduleError, match="ports >= 1, got 0"):
         _core.StreamProgram(schedule, 0, ports=0)
+
+
+def test_programs_are_made_in_several_threads_at_once():
+    """Each makes so many, of so little, that two are noted by Python's side at a time."""
+    schedule = pat.schedule("ring", 1, 1)
+
+    def make(_):
+        return [_core.StreamProgram(schedule, 0) for _ in range(500)]
+
+    with ThreadPoolExecutor(4) as threads:
+        made = [program for some in threads.map(make, range(40)) for program in some]
+
+    assert len({id(program) for program in made}) == 20000
