@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <shared_mutex>
 #include <utility>
 
 #include "clock.h"
@@ -31,10 +32,41 @@ Failure failure_of(std::exception_ptr failure, int rank) {
 
 }  // namespace
 
+// The engine must not own what it calls: its thread, or the one that watches the streams, would be
+// the last to hold it, and would end itself.
+class StreamCalls::Door : public StreamQueue {
+ public:
+  explicit Door(StreamCalls& calls) : calls_(&calls) {}
+
+  // Waits for who is inside.
+  void shut() {
+    std::lock_guard lock(mutex_);
+    calls_ = nullptr;
+  }
+  void prepare(const ScheduleKey& key) override {
+    std::shared_lock lock(mutex_);
+    if (calls_) calls_->prepare(key);
+  }
+  void queue(void* data, const ScheduleKey& key) override {
+    std::shared_lock lock(mutex_);
+    PATR_CHECK(calls_, TransportError, "the streams ended with a collective pending");
+    calls_->queue(*static_cast<StreamTicket*>(data), key);
+  }
+  void note_settled() {
+    std::shared_lock lock(mutex_);
+    if (calls_) calls_->note_settled();
+  }
+
+ private:
+  std::shared_mutex mutex_;  // guards this
+  StreamCalls* calls_;
+};
+
 StreamCalls::StreamCalls(std::shared_ptr<Engine> engine, std::unique_ptr<StreamDevice> device,
                          std::vector<std::unique_ptr<Nccl>> nccl, ScheduleOf schedule_of)
     : engine_(std::move(engine)),
       schedule_of_(std::move(schedule_of)),
+      door_(std::make_shared<Door>(*this)),
       executor_(std::move(device), std::move(nccl),
                 {[this] {
                    if (const auto failure = engine_->failure()) raise(*failure);
@@ -46,6 +78,11 @@ StreamCalls::StreamCalls(std::shared_ptr<Engine> engine, std::unique_ptr<StreamD
   PATR_CHECK(engine_->rank() == executor_.rank() && engine_->ranks() == executor_.ranks(),
              std::invalid_argument, "streams: expected NCCL's rank ", engine_->rank(), " of ",
              engine_->ranks(), ", got rank ", executor_.rank(), " of ", executor_.ranks());
+}
+
+StreamCalls::~StreamCalls() {
+  door_->shut();
+  close(0);
 }
 
 std::shared_ptr<StreamWork> StreamCalls::submit(void* home, Call call, void* producer,
@@ -64,11 +101,8 @@ std::shared_ptr<StreamWork> StreamCalls::submit(void* home, Call call, void* pro
     rethrow();
   }
   try {
-    work->engine_ticket = engine_->submit_on(shared_from_this(), work->stream_ticket.get(),
-                                             std::move(call), timeout_s, [weak = weak_from_this()] {
-                                               if (const auto calls = weak.lock())
-                                                 calls->note_settled();
-                                             });
+    work->engine_ticket = engine_->submit_on(door_, work->stream_ticket.get(), std::move(call),
+                                             timeout_s, [door = door_] { door->note_settled(); });
   } catch (...) {
     executor_.withdraw(*work->stream_ticket);
     throw;
@@ -167,10 +201,15 @@ void StreamCalls::prepare(const ScheduleKey& key) {
   for (const bool scale : scales) program(key, scale);
 }
 
-void StreamCalls::queue(void* data, const ScheduleKey& key) {
-  auto& ticket = *static_cast<StreamTicket*>(data);
+void StreamCalls::queue(StreamTicket& ticket, const ScheduleKey& key) {
   const StreamCall& call = ticket.call;
-  executor_.queue(ticket, program(key, call.op == Op::avg && is_floating(call.dtype)));
+  const auto made = program(key, call.op == Op::avg && is_floating(call.dtype));
+  try {
+    executor_.queue(ticket, made);
+  } catch (...) {
+    // The engine is told by what the executor failed with, which may name another rank.
+    if (!executor_.failed()) throw;
+  }
 }
 
 std::shared_ptr<const StreamProgram> StreamCalls::program(const ScheduleKey& key, bool scales) {

@@ -28,13 +28,15 @@ struct StreamWork {
   std::shared_ptr<Ticket> engine_ticket;
 };
 
-class StreamCalls : public StreamQueue, public std::enable_shared_from_this<StreamCalls> {
+class StreamCalls {
  public:
   // All ranks' steps. Throws ScheduleError.
   using ScheduleOf = std::function<Schedule(const ScheduleKey& key, int ranks)>;
 
   StreamCalls(std::shared_ptr<Engine> engine, std::unique_ptr<StreamDevice> device,
               std::vector<std::unique_ptr<Nccl>> nccl, ScheduleOf schedule_of);
+  // What is in flight ends with an error on all ranks.
+  ~StreamCalls();
 
   // See StreamExecutor.
   void connect(double timeout_s) { executor_.connect(timeout_s); }
@@ -52,10 +54,11 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
 
   StreamExecutor& executor() { return executor_; }
 
-  void prepare(const ScheduleKey& key) override;
-  void queue(void* data, const ScheduleKey& key) override;
-
  private:
+  class Door;  // what the engine holds of this
+
+  void prepare(const ScheduleKey& key);
+  void queue(StreamTicket& ticket, const ScheduleKey& key);
   void note_settled();
   std::shared_ptr<const StreamProgram> program(const ScheduleKey& key, bool scales);
   bool settled(const StreamWork& work, double until_s);
@@ -81,6 +84,7 @@ class StreamCalls : public StreamQueue, public std::enable_shared_from_this<Stre
   std::list<KeptProgram> programs_;  // newest first
   std::set<bool> scales_;            // that calls had
 
+  const std::shared_ptr<Door> door_;
   StreamExecutor executor_;  // last: its thread uses what is above
 };
 

@@ -168,19 +168,23 @@ void StreamExecutor::throw_if_failed() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+bool StreamExecutor::failed() {
+  std::lock_guard lock(mutex_);
+  return failure_ != nullptr;
+}
+
 void StreamExecutor::watch() {
-  bool told = false;
   std::unique_lock lock(mutex_);
   while (!closed_) {
     const bool idle = called_.empty() && in_flight_.empty();
-    if (told) {
+    if (told_) {
       changed_.wait(lock);
     } else if (idle && !failure_) {
       changed_.wait_for(lock, watch_idle_every);
     } else if (!failure_) {
       changed_.wait_for(lock, watch_every);
     }
-    if (closed_ || told) continue;
+    if (closed_ || told_) continue;
     try {
       lock.unlock();
       owner_.check();
@@ -191,7 +195,7 @@ void StreamExecutor::watch() {
       fail(std::current_exception());
     }
     if (failure_ && !closed_) {
-      told = true;
+      told_ = true;
       const std::exception_ptr failure = failure_;
       lock.unlock();
       owner_.failed(failure);
@@ -341,8 +345,10 @@ void StreamExecutor::close(double timeout_s) {
   }
   closed_ = true;
   changed_.notify_all();
+  const std::exception_ptr untold = told_ ? nullptr : failure_;
   lock.unlock();
   watcher_.join();
+  if (untold) owner_.failed(untold);  // the other ranks wait for what ends here
   lock.lock();
   const bool failed = failure_ != nullptr;
   if (!failed) {

@@ -70,7 +70,7 @@ struct StreamTicket {
 struct StreamOwner {
   // Throws what has ended the work of all ranks, if something has.
   std::function<void()> check = [] {};
-  // The executor has failed with `failure`, a TransportError.
+  // The executor has failed with `failure`, a TransportError. From close(), too.
   std::function<void(std::exception_ptr failure)> failed = [](std::exception_ptr) {};
   // How long it may take to find out what is behind an error of NCCL, or a deadline of another
   // rank.
@@ -104,6 +104,7 @@ class StreamExecutor {
   // Whether the result is there, within `slice_s`. Throws what the executor failed with.
   bool wait(StreamTicket& ticket, double slice_s);
   void throw_if_failed();
+  bool failed();
 
   // Ends everything with `failure`, a TransportError.
   void abort(std::exception_ptr failure);
@@ -166,6 +167,7 @@ class StreamExecutor {
   bool hangs_ = false;            // NCCL has not ended it: some stream goes on for ever
   std::exception_ptr suspicion_;  // what NCCL has reported
   double suspicion_s_ = 0;
+  bool told_ = false;  // the owner, of the failure
   bool closed_ = false;
   std::thread watcher_;
 };

@@ -57,11 +57,12 @@ class Queue final : public Stream {
     changed_.notify_all();
   }
 
-  // Waits in the queue, not here; until the queue's end if the signal never comes.
+  // Waits in the queue, not here. A stream's end, as CUDA's, does not change the order of what is
+  // queued; a signal that does not come for seconds after it never will.
   void wait(std::shared_ptr<Signal> signal) {
     add([this, signal] {
       std::unique_lock lock(signal->mutex);
-      while (!signal->given && !ending_) {
+      for (int left = 1000; !signal->given && left > 0; left -= ending_ ? 1 : 0) {
         signal->changed.wait_for(lock, std::chrono::milliseconds(5));
       }
     });

@@ -28,6 +28,7 @@ void pause(Random& random, int longest_us);
 
 // The registry's algorithms, and `halving_doubling` for 4 ranks and 4 segments.
 Steps steps_of(const ScheduleKey& key, int ranks, int rank);
+bool is_dynamic(const ScheduleKey& key);
 
 // Runs `body(rank)` in a thread per rank.
 void each_rank(int ranks, const std::function<void(int)>& body);
@@ -39,6 +40,14 @@ std::vector<std::unique_ptr<Engine>> loopback_engines(int ranks, std::shared_ptr
 
 Call call_of(std::uint64_t count, const std::string& algorithm, int segments,
              Dtype dtype = Dtype::float32, Op op = Op::sum);
+
+// 4 bytes per element, whichever the type.
+using Values = std::vector<float>;
+
+// One of every kind, with hints of arrivals or without; its contribution, and a look at its result.
+Call random_call(Random& random, int ranks, int largest_count);
+void fill(Values& values, const Call& call, int rank);
+void check(const Values& values, const Call& call, int ranks);
 
 // Drives until done; fails after a minute.
 void wait(Engine& engine, const Ticket& ticket);
@@ -54,6 +63,7 @@ void test_schedules(Random& random);
 void test_monitors(Random& random);
 void test_failures(Random& random);
 void test_staging(Random& random);
+void test_streams(Random& random);
 void test_ucx(Random& random, const std::string& libucp);
 
 }  // namespace patallreduce::native

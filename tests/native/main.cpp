@@ -36,5 +36,6 @@ int main(int argc, char** argv) {
   run("monitors", test_monitors);
   run("failures", test_failures);
   run("staging", test_staging);
+  run("streams", test_streams);
   if (argc > 2) run("ucx", [&](Random& random) { test_ucx(random, argv[2]); });
 }

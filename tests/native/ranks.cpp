@@ -47,8 +47,7 @@ double expected(const Call& call, int ranks, std::uint64_t i) {
   return call.dtype == Dtype::int32 ? std::trunc(result) : result;
 }
 
-// 4 bytes per element, whichever the type.
-using Values = std::vector<float>;
+}  // namespace
 
 void fill(Values& values, const Call& call, int rank) {
   for (std::uint64_t i = 0; i < call.count; ++i) {
@@ -86,8 +85,6 @@ Call random_call(Random& random, int ranks, int largest_count) {
   return call;
 }
 
-}  // namespace
-
 void pause(Random& random, int longest_us) {
   std::this_thread::sleep_for(std::chrono::microseconds(pick(random, 0, longest_us)));
 }
@@ -107,6 +104,15 @@ bool is_dynamic(const ScheduleKey& key) {
   return algorithm && algorithm->dynamic;
 }
 
+namespace {
+
+std::string collective_of(const ScheduleKey& key) {
+  const Algorithm* algorithm = known_algorithm(key.algorithm);
+  return algorithm ? algorithm->collective : "all_reduce";
+}
+
+}  // namespace
+
 void each_rank(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);
@@ -118,11 +124,12 @@ std::vector<std::unique_ptr<Engine>> engines_over(
   std::vector<std::unique_ptr<Engine>> engines;
   // Little scratch: several in flight then wait for each other to be admitted.
   for (const auto& transport : transports)
-    engines.push_back(std::make_unique<Engine>(
-        transport,
-        EngineOptions{20e-6, true, 1 << 20, {steps_of, is_dynamic, [](const ScheduleKey&) {
-                                               return "all_reduce";
-                                             }}}));
+    engines.push_back(
+        std::make_unique<Engine>(transport, EngineOptions{20e-6,
+                                                          true,
+                                                          1 << 20,
+                                                          {steps_of, is_dynamic, collective_of},
+                                                          {"dissemination_barrier", 1}}));
   each_rank(static_cast<int>(engines.size()), [&](int rank) { engines[rank]->start(30); });
   return engines;
 }

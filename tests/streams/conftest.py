@@ -14,8 +14,8 @@ HERE = Path(__file__).parent
 @pytest.fixture(name="libraries", scope="session")
 def libraries_fixture(play, tmp_path_factory):
     nccl = tmp_path_factory.mktemp("played") / "nccl.so"
-    folders = [f"-I{HERE.parents[1] / 'csrc'}", f"-I{HERE.parent / 'cuda'}"]
-    options = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", *folders]
+    core = f"-I{HERE.parents[1] / 'csrc'}"
+    options = ["-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", core]
     source = str(HERE / "played_nccl.cpp")
     subprocess.run(["g++", *options, "-o", str(nccl), source], check=True, timeout=120)
     return PlayedLibraries(play("g++"), str(nccl))

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "played_streams.h"
+#include "../cuda/played_streams.h"
 #include "streams/nccl_library.h"
 
 using namespace patallreduce;
@@ -50,9 +50,16 @@ struct Comm {
   int queued = 0;  // groups that are not over; guarded by the hub
 };
 
-std::mutex hubs_mutex;
-std::map<std::string, std::shared_ptr<Hub>> hubs;
-std::map<std::pair<std::string, int>, Comm*> comms;
+struct Existing {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Hub>> hubs;
+  std::map<std::pair<std::string, int>, Comm*> comms;
+};
+
+Existing& existing() {
+  static Existing* const all = new Existing;  // threads may outlive static objects
+  return *all;
+}
 
 struct Posted {
   Comm* comm;
@@ -87,6 +94,11 @@ void run(const std::vector<Posted>& posted) {
   Comm& comm = *posted[0].comm;
   Hub& hub = *comm.hub;
   std::unique_lock lock(hub.mutex);
+  if (comm.aborted) {  // or it would be taken for the group that was given up
+    --comm.queued;
+    hub.changed.notify_all();
+    return;
+  }
   for (const Posted& one : posted) {
     const auto pair = one.sends ? std::pair(comm.rank, one.peer) : std::pair(one.peer, comm.rank);
     (one.sends ? hub.sends : hub.receives)[pair].push_back(one.message);
@@ -157,11 +169,11 @@ EXPORT int ncclCommInitRankConfig(PatrNcclComm** comm, int ranks, PatrNcclUnique
   if (config->magic != 0xcafebeef || config->size != 24 || config->blocking != 0) {
     return invalid_argument;
   }
-  std::lock_guard lock(hubs_mutex);
-  auto& hub = hubs[id.internal];
+  std::lock_guard lock(existing().mutex);
+  auto& hub = existing().hubs[id.internal];
   if (!hub) hub = std::make_shared<Hub>();
   auto* const made = new Comm{hub, rank, ranks};
-  comms[{id.internal, rank}] = made;
+  existing().comms[{id.internal, rank}] = made;
   *comm = reinterpret_cast<PatrNcclComm*>(made);
   std::lock_guard hub_lock(hub->mutex);
   ++hub->joined;
@@ -218,25 +230,25 @@ EXPORT int ncclRecv(void* memory, std::size_t count, int type, int peer, PatrNcc
 
 // For tests: NCCL finds that a rank's peer is gone.
 EXPORT int played_break(const char* id, int rank) {
-  std::lock_guard lock(hubs_mutex);
-  const auto found = comms.find({id, rank});
-  if (found == comms.end()) return invalid_argument;
+  std::lock_guard lock(existing().mutex);
+  const auto found = existing().comms.find({id, rank});
+  if (found == existing().comms.end()) return invalid_argument;
   found->second->error = remote_error;
   return success;
 }
 
 // For tests: whether a rank has given the communicator up.
 EXPORT int played_aborted(const char* id, int rank) {
-  std::lock_guard lock(hubs_mutex);
-  const auto found = comms.find({id, rank});
-  return found == comms.end() ? -1 : int(found->second->aborted);
+  std::lock_guard lock(existing().mutex);
+  const auto found = existing().comms.find({id, rank});
+  return found == existing().comms.end() ? -1 : int(found->second->aborted);
 }
 
 // For tests: how many messages a rank has been given so far.
 EXPORT int played_received(const char* id, int rank) {
-  std::lock_guard lock(hubs_mutex);
-  const auto found = hubs.find(id);
-  if (found == hubs.end()) return -1;
+  std::lock_guard lock(existing().mutex);
+  const auto found = existing().hubs.find(id);
+  if (found == existing().hubs.end()) return -1;
   std::lock_guard hub_lock(found->second->mutex);
   return found->second->received[rank];
 }

@@ -80,9 +80,9 @@ class Ranks:
         self._alive.append(bucket)
 
     def close(self, timeout_s=10.0):
+        self.each(lambda rank: self.executors[rank].close(timeout_s))
         for stream in [*self.producers, *self.consumers]:
             self.libraries.end_stream(stream)
-        self.each(lambda rank: self.executors[rank].close(timeout_s))
         self._threads.shutdown()
 
 
