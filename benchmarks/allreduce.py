@@ -109,9 +109,12 @@ def environment() -> dict[str, Any]:
 
 def _commit() -> str:
     describe = ["git", "describe", "--always", "--dirty"]
-    answer = subprocess.run(
-        describe, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
+    try:
+        answer = subprocess.run(
+            describe, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
+    except OSError:  # no git on this machine
+        return "unknown"
     return answer.stdout.strip() or "unknown"
 
 

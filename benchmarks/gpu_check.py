@@ -29,6 +29,7 @@ from . import gpu_check_figures as figures
 from .allreduce import environment
 
 ROOT = Path(__file__).parents[1]
+TOTAL_S = 585.0  # for all parts, whatever each may take: who starts this may give it ten minutes
 GRACE_S = 5.0  # from SIGTERM, which lets a command end its own children, to SIGKILL
 PYTHON = sys.executable
 MIB = 1 << 20
@@ -60,14 +61,16 @@ class Outcome:
 
 
 def pytest(*arguments: str) -> list[str]:
-    """Run tests, naming whatever was skipped or failed."""
-    return [PYTHON, "-m", "pytest", "-v", "-rfEs", "-p", "no:cacheprovider", *arguments]
+    """Run tests, naming whatever was skipped or failed; a new torch's warnings are no failures."""
+    options = ["-v", "-rfEs", "-p", "no:cacheprovider", "-W", "default"]
+    return [PYTHON, "-m", "pytest", *options, *arguments]
 
 
 def parts(out: Path) -> list[Part]:
-    """Everything there is, within 600 s together."""
+    """Everything there is. What a part leaves of its time the later ones may take."""
     gpu = [PYTHON, "-m", "benchmarks.gpu"]
     ranks = "tests/cuda/test_gpu_ranks.py"
+    long = "(8 or thousand)"  # ranks, iterations: they wait until all else was tried once
     must = {"FAIL_WITHOUT_CUDA": "1"}
     sizes = [str(size << 20) for size in (64, 256, 1024)]
     # Where ranks take turns on the GPU, a stage of a schedule lasts as long as all their turns.
@@ -76,8 +79,8 @@ def parts(out: Path) -> list[Part]:
     bare = {**must, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     sanitized = pytest("tests/cuda/test_kernels.py", "-k", "gpu and float16 and sum and not nvcc")
     return [
-        Part("gpu", ["nvidia-smi"], 10, needs="nvidia-smi"),
-        Part("build", build_command(), 100, unless=is_built),
+        Part("gpu", ["nvidia-smi"], 5, needs="nvidia-smi"),
+        Part("build", build_command(), 180, unless=is_built),
         Part("facts", [PYTHON, "-m", "patallreduce", "info"], 20, figures_of=figures.facts),
         Part(
             "kernel tests",
@@ -88,8 +91,8 @@ def parts(out: Path) -> list[Part]:
         ),
         Part(
             "tests of ranks",
-            pytest(ranks, "-m", "not slow", "-k", "not over_ucx"),
-            200,
+            pytest(ranks, "-m", "not slow", "-k", f"not over_ucx and not {long}"),
+            90,
             must,
             figures.tests,
         ),
@@ -102,18 +105,25 @@ def parts(out: Path) -> list[Part]:
         Part(
             "all-reduce",
             [*gpu, "all-reduce", *short],
-            100,
+            80,
             figures_of=lambda _: figures.all_reduce(out),
+        ),
+        Part(
+            "longer tests",
+            pytest(ranks, "-m", "not slow", "-k", f"not over_ucx and {long}"),
+            70,
+            must,
+            figures.tests,
         ),
         Part(
             "sanitizer",
             ["compute-sanitizer", "--error-exitcode", "86", *sanitized],
-            30,
+            20,
             bare,
             figures.sanitizer,
             needs="compute-sanitizer",
         ),
-        Part("tests over ucx", pytest(ranks, "-k", "over_ucx"), 40, must, figures.tests),
+        Part("tests over ucx", pytest(ranks, "-k", "over_ucx"), 20, must, figures.tests),
     ]
 
 
@@ -124,21 +134,39 @@ def build_command() -> list[str]:
 
 
 def is_built() -> bool:
-    """Whether core and kernels are there; asked in a process of its own, which may crash."""
-    look = "import pathlib, patallreduce.cuda as c; assert pathlib.Path(c.library_path()).exists()"
-    return (
-        subprocess.run([PYTHON, "-c", look], cwd=ROOT, capture_output=True, check=False).returncode
-        == 0
+    """Whether core and kernels are there and newer than their sources.
+
+    Asked in a process of its own, which may crash.
+    """
+    sources = [ROOT / "setup.py", *(path for path in (ROOT / "csrc").rglob("*") if path.is_file())]
+    changed_s = max(path.stat().st_mtime for path in sources)
+    look = (
+        "import os, patallreduce._core as core, patallreduce.cuda as cuda\n"
+        f"assert min(map(os.path.getmtime, (core.__file__, cuda.library_path()))) > {changed_s!r}"
     )
+    command = [PYTHON, "-c", look]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
-def run(part: Part, log: Path, saved_s: float = 0.0) -> Outcome:
-    """Run one command to its end, or end it with all of its session when its time is over."""
+def run(part: Part, log: Path, saved_s: float = 0.0, left_s: float | None = None) -> Outcome:
+    """Run one command to its end, or end it with all of its session when its time is over.
+
+    Args:
+        part: What to run.
+        log: Gets what it prints.
+        saved_s: What the parts before it left of their time.
+        left_s: Until everything has to be over.
+    """
     shown = shlex.join(part.command)
     if part.needs and shutil.which(part.needs) is None:
         return Outcome(part.name, shown, None, 0.0, {}, f"no {part.needs} on this machine")
     if part.unless():
         return Outcome(part.name, shown, None, 0.0, {}, "nothing to do")
+    budget_s = part.budget_s + saved_s
+    if left_s is not None:
+        budget_s = min(budget_s, left_s)
+    if budget_s <= 0:
+        return Outcome(part.name, shown, 124, 0.0, {}, "no time was left")
     started_s = time.monotonic()
     with log.open("ab") as output:
         output.write(f"\n===== {part.name}: {shown}\n".encode())
@@ -155,7 +183,7 @@ def run(part: Part, log: Path, saved_s: float = 0.0) -> Outcome:
         )
         reason = ""
         try:
-            rc = process.wait(part.budget_s + saved_s)
+            rc = process.wait(budget_s)
         except subprocess.TimeoutExpired as error:
             rc, reason = 124, f"its {error.timeout:.0f} s were over"
         finally:
@@ -230,11 +258,11 @@ def main() -> None:
         (out / old).unlink(missing_ok=True)
     where = {"environment": {**environment(), "platform": platform.platform()}}
     outcomes: list[Outcome] = []
-    text, saved_s = "", 0.0
+    text, saved_s, until_s = "", 0.0, time.monotonic() + TOTAL_S
     for part in parts(out):
         if part.name in options.only:
             print(f"{part.name} ...", flush=True)
-            outcomes.append(run(part, log, saved_s))
+            outcomes.append(run(part, log, saved_s, until_s - time.monotonic()))
             saved_s = max(0.0, saved_s + part.budget_s - outcomes[-1].seconds)
             text = summarise(out, outcomes, where)
     print(text)

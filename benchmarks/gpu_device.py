@@ -9,13 +9,16 @@ The rehearsal has the same methods on the processor: it lets every other line ru
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import Any, Protocol
 
 import torch
 
 ANCHORS = 20
-CALIBRATION_CYCLES = 20_000_000  # some 10 ms
+# Delay kernels of some 10 ms each: the GPU's clock rises under load, so only the last ones count.
+CALIBRATION_CYCLES = 20_000_000
+CALIBRATIONS, COUNTED = 30, 5
 
 
 class Device(Protocol):
@@ -76,14 +79,15 @@ class Gpu:
 
     def calibrate(self) -> float:
         """Clock cycles per second of the delay kernel."""
-        torch.cuda._sleep(1000)  # loads it
-        self.synchronize()
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        torch.cuda._sleep(CALIBRATION_CYCLES)
-        last.record()
-        last.synchronize()
-        return CALIBRATION_CYCLES / (float(first.elapsed_time(last)) / 1e3)
+        rates = []
+        for _ in range(CALIBRATIONS):
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            torch.cuda._sleep(CALIBRATION_CYCLES)
+            last.record()
+            last.synchronize()
+            rates.append(CALIBRATION_CYCLES / (float(first.elapsed_time(last)) / 1e3))
+        return statistics.median(rates[-COUNTED:])
 
     def accept(self, calibration: float) -> None:
         """Take the measurement of one rank that had the device to itself."""

@@ -132,7 +132,8 @@ class GpuWork:
 
 class _Submitted(NamedTuple):
     ticket: GpuTicket
-    future: torch.futures.Future[torch.Tensor]
+    settled: torch.futures.Future[torch.Tensor]
+    future: torch.futures.Future[torch.Tensor]  # made of `settled`
     tensor: torch.Tensor
 
 
@@ -173,7 +174,7 @@ class GpuCalls:
                 return settled.value()
 
             future = settled.then(result)
-            self._submitted.append(_Submitted(ticket, settled, tensor))
+            self._submitted.append(_Submitted(ticket, settled, future, tensor))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="patallreduce-gpu", daemon=True
@@ -193,6 +194,8 @@ class GpuCalls:
             self._thread.join()
 
     def _run(self) -> None:
+        if self._side is not None:  # else the thread would make a context of its own on GPU 0
+            torch.cuda.set_device(self.device)
         while True:
             busy = self._held or any(stream.is_holding for stream in self._streams)
             native = self.native.next_done(_BUSY_POLL_S if busy else _IDLE_POLL_S)
@@ -209,8 +212,15 @@ class GpuCalls:
         with self._lock:
             entry = self._submitted.popleft()
         self._held.append(entry)
-        with self._behind(entry.ticket):
-            entry.future.set_result(entry.tensor)
+        try:
+            with self._behind(entry.ticket):
+                entry.settled.set_result(entry.tensor)
+        except RuntimeError as error:
+            # CUDA itself has failed: torch then leaves a future that nobody completes, and backward
+            # would wait for it without end.
+            if not entry.future.done():
+                entry.future._set_unwrap_func(_raise)  # `then` gives no Future of Python's
+                entry.future.set_result(error)  # type: ignore[arg-type]
 
     @contextlib.contextmanager
     def _behind(self, ticket: GpuTicket) -> Iterator[None]:
@@ -226,6 +236,10 @@ class GpuCalls:
             with failures:
                 self.native.join(ticket.native, self._side.cuda_stream)
             yield
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def current_stream(device: torch.device) -> int:

@@ -43,6 +43,8 @@ class Gpus:
             TransportError: there is no NCCL, UCX does not take the GPU's memory, or a rank did not
                 come.
         """
+        if device.type == "cuda" and device.index is None:  # tensors name theirs, people may not
+            device = torch.device("cuda", torch.cuda.current_device())
         made = self._made.get(device)
         if made is None and self.is_gpu(device):
             made = self.add(device, self._make(device))

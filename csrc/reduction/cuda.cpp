@@ -12,9 +12,10 @@ namespace patallreduce {
 
 namespace {
 
-// Never closed: CUDA does not survive it.
-std::mutex mutex;
-std::map<std::string, std::unique_ptr<CudaLibrary>> libraries;
+// Never closed, since CUDA does not survive it; nor destroyed, since threads of whoever was not
+// closed still call at the process's end.
+std::mutex& mutex = *new std::mutex;
+auto& libraries = *new std::map<std::string, std::unique_ptr<CudaLibrary>>;
 
 template <typename Function>
 void find(void* handle, const std::string& path, const char* name, Function*& function) {

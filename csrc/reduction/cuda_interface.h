@@ -2,10 +2,10 @@
 // without CUDA needs nothing of it.
 //
 // Every function with a result int returns 0 or a cudaError_t, but for the first; only those that
-// ask for devices or memory, or say so, may synchronise, and none but patr_cuda_set_current leaves
-// another device current than it found. `stream` is a cudaStream_t, null the default stream; an
-// event is a cudaEvent_t. Kernels and copies are safe under stream capture. dtype and op are the
-// enumerators of reduction.h.
+// ask for devices or memory, or say so, may synchronise. None but patr_cuda_set_current leaves
+// another device current than it found, unless the process has never used that one. `stream` is a
+// cudaStream_t, null the default stream; an event is a cudaEvent_t. Kernels and copies are safe
+// under stream capture. dtype and op are the enumerators of reduction.h.
 #pragma once
 
 #include <cstddef>
@@ -77,5 +77,5 @@ PATR_EXPORT int patr_cuda_release(int device, void* memory);
 // Of the host, pinned: every device reaches it without the host's help.
 PATR_EXPORT int patr_cuda_allocate_pinned(int device, void** memory, std::size_t bytes);
 PATR_EXPORT int patr_cuda_release_pinned(int device, void* memory);
-// Of this thread; `before`: which one was.
+// Of this thread; `before`: which one was. No change where the process has never used `device`.
 PATR_EXPORT int patr_cuda_set_current(int device, int* before);

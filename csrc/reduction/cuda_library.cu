@@ -56,9 +56,12 @@ Kernel divide_kernel(Dtype dtype) {
 }
 
 // CUDA loads a kernel at its first use, for which it may wait until the device is idle: in the
-// middle of a collective that would be for another rank. So all are loaded beforehand.
-cudaError_t load_kernels() {
+// middle of a collective that would be for another rank. So all are loaded beforehand: to ask for
+// attributes does that as of today, and to launch them, without elements, for certain.
+cudaError_t load_kernels(cudaStream_t stream) {
   cudaFuncAttributes attributes;
+  Work nothing{};
+  void* arguments[] = {&nothing};
   for (int i = 0; i < dtype_count; ++i) {
     const Dtype dtype = Dtype(i);
     for (const Kernel kernel : {sum_kernel(dtype), product_kernel(dtype), minimum_kernel(dtype),
@@ -66,9 +69,12 @@ cudaError_t load_kernels() {
       if (kernel == nullptr) continue;
       const void* const function = reinterpret_cast<const void*>(kernel);
       if (const cudaError_t error = cudaFuncGetAttributes(&attributes, function)) return error;
+      if (const cudaError_t error =
+              cudaLaunchKernel(function, dim3(1), dim3(threads_per_block), arguments, 0, stream))
+        return error;
     }
   }
-  return cudaSuccess;
+  return cudaStreamSynchronize(stream);
 }
 
 }  // namespace
@@ -102,7 +108,13 @@ int patr_cuda_device(int device, PatrCudaDevice* facts) {
   facts->multiprocessors = properties.multiProcessorCount;
   const CurrentDevice current(device);
   if (current.error != cudaSuccess) return current.error;
-  return load_kernels();
+  const Relaxed relaxed;  // loading is such a call
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking))
+    return error;
+  const cudaError_t error = load_kernels(stream);
+  cudaStreamDestroy(stream);
+  return error;
 }
 
 int patr_cuda_combine(const PatrCudaLaunch* where, void* out, void* also, const void* received,

@@ -9,17 +9,6 @@ namespace {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
-// A graph that another thread records would be spoilt by calls that CUDA thinks unsafe there.
-class Relaxed {
- public:
-  Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  Relaxed(const Relaxed&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 }  // namespace
 
 int patr_cuda_stream_create(int device, void** stream) {
@@ -47,8 +36,11 @@ int patr_cuda_stream_captures(int device, void* stream, int* captures) {
   if (current.error != cudaSuccess) return current.error;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream_of(stream), &status);
-  *captures = status != cudaStreamCaptureStatusNone;
-  return error;
+  // The default stream, while a stream that waits for it is recorded: it takes nothing until then.
+  const bool implied = error == cudaErrorStreamCaptureImplicit;
+  if (implied) cudaGetLastError();
+  *captures = implied || status != cudaStreamCaptureStatusNone;
+  return implied ? cudaSuccess : error;
 }
 
 int patr_cuda_event_create(int device, void** event) {
@@ -120,5 +112,6 @@ int patr_cuda_release_pinned(int device, void* memory) {
 
 int patr_cuda_set_current(int device, int* before) {
   if (const cudaError_t error = cudaGetDevice(before)) return error;
-  return cudaSetDevice(device);
+  // Also if it is the one: a new thread has a device, but no context yet, which UCX asks for.
+  return has_context(device) ? cudaSetDevice(device) : cudaSuccess;
 }

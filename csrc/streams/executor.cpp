@@ -13,6 +13,11 @@ namespace {
 
 // How often the watcher looks: how exact times are. It delays errors, never a result.
 constexpr auto watch_every = std::chrono::microseconds(500);
+// With nothing in flight it looks for what has ended the other ranks alone: NCCL's end on this rank
+// may be all that another one still waits for.
+constexpr auto watch_idle_every = std::chrono::milliseconds(100);
+// For NCCL to end what is queued, and itself: milliseconds, or for ever.
+constexpr double ending_s = 5.0;
 
 void sleep_s(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -172,8 +177,10 @@ void StreamExecutor::watch() {
   std::unique_lock lock(mutex_);
   while (!closed_) {
     const bool idle = called_.empty() && in_flight_.empty();
-    if (told_ || (idle && !failure_)) {
+    if (told_) {
       changed_.wait(lock);
+    } else if (idle && !failure_) {
+      changed_.wait_for(lock, watch_idle_every);
     } else if (!failure_) {
       changed_.wait_for(lock, watch_every);
     }
@@ -182,7 +189,7 @@ void StreamExecutor::watch() {
       lock.unlock();
       owner_.check();
       lock.lock();
-      if (!failure_) look(now_s());
+      if (!failure_ && !idle) look(now_s());
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
       fail(std::current_exception());
@@ -264,8 +271,17 @@ void StreamExecutor::fail(std::exception_ptr failure) noexcept {
   } catch (...) {  // the device itself is what failed
   }
   failure_ = std::move(failure);
-  for (Lane& lane : lanes_) lane.nccl->abort();
   changed_.notify_all();
+  end_nccl();
+}
+
+void StreamExecutor::end_nccl() noexcept {
+  try {
+    std::vector<Nccl*> all;
+    for (Lane& lane : lanes_) all.push_back(lane.nccl.get());
+    ending_ = Nccl::end(all);
+  } catch (const std::exception&) {  // no memory, or no more threads
+  }
 }
 
 void StreamExecutor::abort(std::exception_ptr failure) {
@@ -285,6 +301,12 @@ void* StreamExecutor::take_event() {
 
 // What is outgrown may still be in use, and giving it back would wait for the device. Powers of two
 // keep it smaller than what took its place.
+//
+// Allocating may wait for the device, too, whose kernels may wait for other ranks. That ends: all
+// that this rank has queued then belongs to earlier collectives (or is the caller's, and waits for
+// those at most), nothing of this one is half queued, and ranks queue collectives in one order. So
+// of the lowest collective that is not over everywhere, a rank that has yet to queue it has only
+// collectives on its device that are over, and its own allocation returns.
 void StreamExecutor::provide(Block& block, std::size_t bytes) {
   if (bytes <= block.bytes) return;
   std::size_t rounded = 1 << 16;
@@ -328,15 +350,19 @@ void StreamExecutor::close(double timeout_s) {
   watcher_.join();
   if (untold) owner_.failed(untold);  // the other ranks wait for what ends here
   lock.lock();
-  if (!failure_) {
+  const bool failed = failure_ != nullptr;
+  if (!failed) {
     for (Lane& lane : lanes_) {
       try {
-        lane.nccl->close(std::max(deadline_s, now_s() + 1));
-      } catch (const TransportError&) {
-        lane.nccl->abort();  // the others left: nothing is in flight that could be lost
+        lane.nccl->finish(std::max(deadline_s, now_s() + 1));
+      } catch (const std::exception&) {
+        // The others left, or CUDA did: nothing is in flight that could be lost.
       }
     }
+    end_nccl();
   }
+  const bool ended = ending_ && ending_->wait(ending_s);
+  hangs_ = failed && !ended;
   release_all();
 }
 
@@ -357,7 +383,7 @@ void StreamExecutor::release_all() noexcept {
   outgrown_.push_back(scratch_);
   outgrown_.push_back(shadow_);
   for (const Block& block : outgrown_) {
-    if (block.memory) device_->release(block.memory);
+    if (block.memory && !hangs_) device_->release(block.memory);  // waits for the whole device
   }
   outgrown_.clear();
   scratch_ = shadow_ = {};

@@ -108,7 +108,8 @@ class StreamExecutor {
 
   // Ends everything with `failure`, a TransportError.
   void abort(std::exception_ptr failure);
-  // Drains for at most `timeout_s`, then releases everything. Idempotent.
+  // Drains for at most `timeout_s`, then releases everything; of a stream that never gets there the
+  // memory stays. Idempotent.
   void close(double timeout_s);
 
   std::size_t memory_bytes();  // scratch and shadow
@@ -135,6 +136,7 @@ class StreamExecutor {
   void note_times(double now);
   void check_deadlines(double now) const;
   void fail(std::exception_ptr failure) noexcept;
+  void end_nccl() noexcept;
   void retire(StreamTicket& ticket);
   bool has_drained(const StreamTicket& ticket) const;
   // Where it hangs; `rank` to blame, -1: none can be named.
@@ -161,6 +163,8 @@ class StreamExecutor {
   std::vector<void*> free_events_;
   std::size_t event_count_ = 0;
   std::exception_ptr failure_;
+  std::shared_ptr<NcclEnding> ending_;
+  bool hangs_ = false;            // NCCL has not ended it: some stream goes on for ever
   std::exception_ptr suspicion_;  // what NCCL has reported
   double suspicion_s_ = 0;
   bool told_ = false;  // the owner, of the failure

@@ -3,11 +3,24 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "clock.h"
 #include "errors.h"
 
 namespace patallreduce {
+
+bool NcclEnding::wait(double timeout_s) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                           [this] { return running_ == 0; });
+}
+
+void NcclEnding::one_is_over() {
+  std::lock_guard lock(mutex_);
+  --running_;
+  changed_.notify_all();
+}
 
 Nccl::Nccl(const NcclLibrary& library, const StreamDevice& device, const PatrNcclUniqueId& id,
            int rank, int ranks, double deadline_s)
@@ -76,18 +89,40 @@ void Nccl::check() {
 }
 
 void Nccl::abort() noexcept {
-  if (comm_ != nullptr) library_.ncclCommAbort(comm_);
-  comm_ = nullptr;
+  if (comm_ != nullptr) library_.ncclCommAbort(std::exchange(comm_, nullptr));
 }
 
-void Nccl::close(double deadline_s) {
+// A thread for each: ncclCommAbort tells the kernels of its communicator first, and then waits.
+// (Between ncclGroupStart and ncclGroupEnd it would do for several at once, from NCCL 2.22 on.)
+std::shared_ptr<NcclEnding> Nccl::end(const std::vector<Nccl*>& all) {
+  auto ending = std::make_shared<NcclEnding>();
+  for (Nccl* const one : all) {
+    if (one->comm_ == nullptr) continue;
+    {
+      std::lock_guard lock(ending->mutex_);
+      ++ending->running_;
+    }
+    const auto destroy =
+        one->finished_ ? one->library_.ncclCommDestroy : one->library_.ncclCommAbort;
+    // Holds only what lives as long as it may take.
+    std::thread([ending, destroy, device = one->device_, comm = one->comm_] {
+      try {
+        device.make_current();
+      } catch (const CudaError&) {  // which NCCL will meet, too
+      }
+      destroy(comm);
+      ending->one_is_over();
+    }).detach();
+    one->comm_ = nullptr;
+  }
+  return ending;
+}
+
+void Nccl::finish(double deadline_s) {
   if (comm_ == nullptr) return;
   const StreamDevice::Current current(device_);
   settle(library_.ncclCommFinalize(comm_), "the end", deadline_s);
-  const int result = library_.ncclCommDestroy(comm_);
-  comm_ = nullptr;
-  PATR_CHECK(result == nccl_success, TransportError, "NCCL: rank ", rank_,
-             ": the end: ", library_.ncclGetErrorString(result));
+  finished_ = true;
 }
 
 }  // namespace patallreduce

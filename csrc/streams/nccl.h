@@ -5,7 +5,10 @@
 // here.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "streams/device.h"
@@ -17,6 +20,21 @@ struct NcclMessage {
   int peer;
   void* memory;  // of the device
   std::size_t bytes;
+};
+
+// The end of several communicators, under way.
+class NcclEnding {
+ public:
+  // Whether it is over, within `timeout_s`.
+  bool wait(double timeout_s);
+
+ private:
+  friend class Nccl;
+  void one_is_over();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int running_ = 0;
 };
 
 // Not thread-safe. Throws TransportError and TransportTimeout, naming this rank in words; which
@@ -35,10 +53,16 @@ class Nccl {
              void* stream, double deadline_s);
   // Throws if NCCL has found an error meanwhile.
   void check();
-  // Ends what is queued, with no promise about its data. Then only destruction is left.
+  // Ends what is queued, with no promise about its data, and waits for it. Then only destruction is
+  // left.
   void abort() noexcept;
-  // Waits for all ranks to close.
-  void close(double deadline_s);
+  // Waits for what is queued. Then only end() is left.
+  void finish(double deadline_s);
+  // The end of several, after abort's manner if they are not finished, but with nobody waiting.
+  // NCCL waits for what is queued on a communicator, which may wait, by an event, for what is
+  // queued on another one, or for a contribution that does not come; and for the other ranks of
+  // this machine to end theirs.
+  static std::shared_ptr<NcclEnding> end(const std::vector<Nccl*>& all);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -49,10 +73,11 @@ class Nccl {
   void settle(int result, const char* doing, double deadline_s);
   [[noreturn]] void fail(int result, const char* doing) const;
 
-  const NcclLibrary& library_;
+  const NcclLibrary& library_;  // never closed
   const StreamDevice& device_;
   const int rank_, ranks_;
   PatrNcclComm* comm_ = nullptr;
+  bool finished_ = false;
 };
 
 }  // namespace patallreduce

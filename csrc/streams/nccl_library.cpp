@@ -14,8 +14,9 @@ namespace {
 
 constexpr int oldest = 21400;  // communicators that can be given up while they are made
 
-std::mutex mutex;
-std::map<std::string, std::unique_ptr<NcclLibrary>> libraries;  // never closed
+// Never closed, nor destroyed: threads may still call at the process's end.
+std::mutex& mutex = *new std::mutex;
+auto& libraries = *new std::map<std::string, std::unique_ptr<NcclLibrary>>;
 
 template <typename Function>
 void find(void* handle, const std::string& path, const char* name, Function*& function) {

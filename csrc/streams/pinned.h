@@ -28,6 +28,9 @@ class PinnedPool {
   // For a block that something may write to for ever: it stays, and is nobody's.
   void forget(const PinnedBlock& block) { bytes_ -= block.bytes; }
 
+  // Keeps all blocks for ever: giving them back would wait for a device that hangs.
+  void abandon() { free_.clear(); }
+
   std::size_t bytes() const { return bytes_; }  // of all blocks, those in use too
 
  private:

@@ -310,6 +310,7 @@ void Staging::close(double timeout_s) {
 }
 
 void Staging::settle_leftovers(double until_s) {
+  bool hangs = false;
   for (const Leftover& leftover : leftovers_) {
     bool done = leftover.event == nullptr;
     try {
@@ -322,9 +323,11 @@ void Staging::settle_leftovers(double until_s) {
       pinned_->give(leftover.pinned);
     else
       pinned_->forget(leftover.pinned);
+    hangs = hangs || !done;
     if (leftover.event) free_events_.push_back(leftover.event);
   }
   leftovers_.clear();
+  if (hangs) pinned_->abandon();
 }
 
 void* Staging::take_event() {

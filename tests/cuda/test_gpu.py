@@ -34,7 +34,11 @@ def test_work_is_queued_in_the_order_of_its_stream_and_the_host_goes_on(gpu):
     stream = torch.cuda.Stream()
     received, held = torch.zeros(1 << 20, device="cuda"), torch.ones(1 << 20, device="cuda")
     out, also = torch.full_like(held, torch.nan), torch.full_like(held, torch.nan)
-    received.fill_(0.0)  # once before: loading a kernel may wait for the device
+    # All once before: to load a kernel CUDA may wait for the device.
+    combine(gpu, out.clone(), also.clone(), received, held)
+    received.fill_(0.0)
+    assert out[:8].isnan().all().item()
+    torch.cuda._sleep(1000)
     torch.cuda.synchronize()
 
     with torch.cuda.stream(stream):
@@ -55,6 +59,7 @@ def test_work_is_queued_in_the_order_of_its_stream_and_the_host_goes_on(gpu):
 def test_a_captured_graph_replays_the_kernel(gpu):
     received, held = torch.ones(5000, device="cuda"), torch.ones(5000, device="cuda")
     out, also = torch.zeros_like(held), torch.zeros_like(held)
+    combine(gpu, out.clone(), also.clone(), received, held)  # loaded, which is no part of a graph
     torch.cuda.synchronize()
 
     graph = torch.cuda.CUDAGraph()

@@ -1,6 +1,7 @@
 """benchmarks.gpu_check without a GPU: parts that fail, hang and are skipped, and their figures."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -28,7 +29,8 @@ def log_fixture(tmp_path):
 
 
 def test_all_parts_fit_into_ten_minutes():
-    assert sum(part.budget_s for part in parts(Path("out"))) <= 600
+    assert sum(part.budget_s for part in parts(Path("out"))) <= gpu_check.TOTAL_S
+    assert gpu_check.TOTAL_S + gpu_check.GRACE_S < 600
 
 
 def test_what_a_part_prints_is_logged_and_read(log):
@@ -56,6 +58,36 @@ def test_a_part_that_hangs_is_ended_with_its_children(log, monkeypatch):
     while child.exists() and "Z" not in (child / "stat").read_text().split(")")[1][:3]:
         assert time.monotonic() < deadline_s, "a child was left"
         time.sleep(0.05)
+
+
+def test_no_part_takes_longer_than_all_may(log):
+    ended = run(python("import time; time.sleep(20)"), log, left_s=0.5)
+    assert (ended.rc, ended.reason) == (124, "its 0 s were over")
+
+    never = run(python("print('began')"), log, left_s=-1.0)
+    assert (never.rc, never.reason) == (124, "no time was left")
+
+
+def test_what_is_older_than_its_sources_is_built_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_check, "ROOT", tmp_path)
+    package, sources = tmp_path / "patallreduce", tmp_path / "csrc"
+    package.mkdir()
+    sources.mkdir()
+    core, kernels = package / "_core.py", package / "kernels.so"
+    (package / "__init__.py").touch()
+    (package / "cuda.py").write_text(f"library_path = lambda: {str(kernels)!r}\n")
+    files = [tmp_path / "setup.py", sources / "engine.cpp", core, kernels]
+    for age, file in enumerate(reversed(files)):
+        file.touch()
+        os.utime(file, (1000 - age, 1000 - age))
+    assert gpu_check.is_built()
+
+    os.utime(sources / "engine.cpp", (2000, 2000))
+    assert not gpu_check.is_built()
+
+    os.utime(sources / "engine.cpp", (1, 1))
+    kernels.unlink()
+    assert not gpu_check.is_built()
 
 
 def test_a_part_without_its_program_is_skipped(log):

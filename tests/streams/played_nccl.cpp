@@ -3,7 +3,8 @@
 // As NCCL's: a group is one piece of a stream's work, which is over when all its messages are; the
 // k-th send to a peer goes into its k-th receive from here, whatever else is waiting; nothing is
 // buffered, so a group waits for its peers; making a communicator waits for all ranks, which the
-// caller sees as "in progress". Data is read and written at any moment while both groups last.
+// caller sees as "in progress"; giving one up waits for its groups, also for those that an event
+// still keeps in their stream. Data is read and written at any moment while both groups last.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -46,6 +47,7 @@ struct Comm {
   int rank, ranks;
   std::atomic<int> error{success};
   std::atomic<bool> aborted{false};
+  int queued = 0;  // groups that are not over; guarded by the hub
 };
 
 struct Existing {
@@ -92,7 +94,11 @@ void run(const std::vector<Posted>& posted) {
   Comm& comm = *posted[0].comm;
   Hub& hub = *comm.hub;
   std::unique_lock lock(hub.mutex);
-  if (comm.aborted) return;  // or it would be taken for the group that was given up
+  if (comm.aborted) {  // or it would be taken for the group that was given up
+    --comm.queued;
+    hub.changed.notify_all();
+    return;
+  }
   for (const Posted& one : posted) {
     const auto pair = one.sends ? std::pair(comm.rank, one.peer) : std::pair(one.peer, comm.rank);
     (one.sends ? hub.sends : hub.receives)[pair].push_back(one.message);
@@ -109,6 +115,8 @@ void run(const std::vector<Posted>& posted) {
   while (!all_over() && !comm.aborted) {
     hub.changed.wait_for(lock, std::chrono::milliseconds(5));
   }
+  --comm.queued;
+  hub.changed.notify_all();
   // Of an aborted group nobody may touch the memory any more.
   for (auto* waiting : {&hub.sends, &hub.receives}) {
     for (auto& [pair, messages] : *waiting) {
@@ -186,6 +194,8 @@ EXPORT int ncclCommDestroy(PatrNcclComm*) { return success; }  // its queued gro
 EXPORT int ncclCommAbort(PatrNcclComm* comm) {
   Comm& mine = *comm_of(comm);
   mine.aborted = true;
+  std::unique_lock lock(mine.hub->mutex);
+  mine.hub->changed.wait(lock, [&] { return mine.queued == 0; });
   return success;
 }
 
@@ -201,6 +211,10 @@ EXPORT int ncclGroupEnd() {
   played::Stream* const stream = group_stream;
   group_stream = nullptr;
   if (posted.empty()) return success;
+  {
+    std::lock_guard lock(posted[0].comm->hub->mutex);
+    ++posted[0].comm->queued;
+  }
   stream->add([posted] { run(posted); });
   return success;
 }
@@ -221,6 +235,13 @@ EXPORT int played_break(const char* id, int rank) {
   if (found == existing().comms.end()) return invalid_argument;
   found->second->error = remote_error;
   return success;
+}
+
+// For tests: whether a rank has given the communicator up.
+EXPORT int played_aborted(const char* id, int rank) {
+  std::lock_guard lock(existing().mutex);
+  const auto found = existing().comms.find({id, rank});
+  return found == existing().comms.end() ? -1 : int(found->second->aborted);
 }
 
 // For tests: how many messages a rank has been given so far.

@@ -36,6 +36,10 @@ class PlayedLibraries:
         """Let NCCL find that a peer of this rank is gone."""
         assert self._nccl.played_break(unique_id.rstrip(b"\0"), rank) == 0
 
+    def aborted(self, unique_ids, rank):
+        """In how many lanes a rank has given NCCL up."""
+        return sum(self._nccl.played_aborted(one.rstrip(b"\0"), rank) for one in unique_ids)
+
     def received(self, unique_ids, rank):
         """How many messages NCCL has given a rank so far, in all its lanes."""
         return sum(self._nccl.played_received(one.rstrip(b"\0"), rank) for one in unique_ids)

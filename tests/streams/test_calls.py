@@ -176,6 +176,19 @@ def test_a_silent_rank_is_named_by_the_deadline(gpus):
     assert outcomes[0].rank == outcomes[2].rank == 1
 
 
+def test_a_rank_with_nothing_in_flight_gives_nccl_up_with_the_others(gpus):
+    """The others' end waits for its own where they share a machine."""
+    work = gpus.communicators[0].all_reduce(torch.ones(30), async_op=True, timeout_s=0.3)
+    with pytest.raises(pat.TransportTimeout):
+        work.synchronize()
+
+    until_s = time.monotonic() + 10
+    lanes, of = len(gpus.unique_ids), gpus.libraries.aborted
+    while [of(gpus.unique_ids, rank) for rank in range(COUNT)] != [lanes] * COUNT:
+        assert time.monotonic() < until_s, "some rank still has its communicators"
+        time.sleep(0.01)
+
+
 def test_a_gpu_that_hangs_is_named_on_all_ranks(gpus):
     """Every host has called; one GPU never gets to its contribution."""
     stream = gpus.libraries.new_stream()

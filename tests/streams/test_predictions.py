@@ -14,7 +14,7 @@ from tests.hooks.conftest import group_of_one  # noqa: F401 (a fixture)
 from tests.streams.communicators import CPU, GpuRanks
 
 COUNT = 3
-LATE_S = 0.03
+LATE_S = 0.06
 SLOW = Link(latency_s=50e-6, bytes_per_s=20e6)  # worth planning for
 
 
@@ -78,22 +78,22 @@ class TimedTicket:
 
 
 def test_a_late_gpu_is_predicted_and_planned_for(gpus):
-    called_s = gpus.each(lambda c: (_ := c.link, train(c, gpus.libraries, 12, 1))[1])
+    called_s = gpus.each(lambda c: (_ := c.link, train(c, gpus.libraries, 16, 1))[1])
     for outcome in called_s:
         assert isinstance(outcome, list), outcome
 
     iterations = gpus.communicators[0].iterations(1)
-    assert len(iterations) == 12
-    settled = iterations[6:]
+    assert len(iterations) == 16
+    settled = iterations[8:]
     first = [iteration.buckets[0] for iteration in settled]
     late_s = median(bucket.arrival_s[1] - bucket.arrival_s[0] for bucket in first)
     assert late_s == pytest.approx(LATE_S, abs=LATE_S / 2)
-    behind_s = [b.arrival_s[1] - host_s for b, host_s in zip(first, called_s[1][6:], strict=True)]
+    behind_s = [b.arrival_s[1] - host_s for b, host_s in zip(first, called_s[1][8:], strict=True)]
     assert median(behind_s) > LATE_S / 4, "the host's time, not the GPU's"
-    planned = [iteration.buckets[0] for iteration in settled if iteration.buckets[0].planned]
+    planned = [bucket for bucket in first if bucket.planned]
     assert planned, "no plan was followed"
-    late = [max(range(COUNT), key=lambda r, b=b: b.predicted_s[r]) for b in planned]
-    assert late.count(1) > len(planned) / 2
+    predicted_late_s = [b.predicted_s[1] - max(b.predicted_s[0], b.predicted_s[2]) for b in planned]
+    assert median(predicted_late_s) > 0, predicted_late_s
 
 
 def test_reports_keep_their_order_while_the_gpu_is_behind():
