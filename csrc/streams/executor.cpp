@@ -11,14 +11,6 @@ namespace patallreduce {
 
 namespace {
 
-// How often the watcher looks: how exact times are. It delays errors, never a result.
-constexpr auto watch_every = std::chrono::microseconds(500);
-// With nothing in flight it looks for what has ended the other ranks alone: NCCL's end on this rank
-// may be all that another one still waits for.
-constexpr auto watch_idle_every = std::chrono::milliseconds(100);
-// For NCCL to end what is queued, and itself: milliseconds, or for ever.
-constexpr double ending_s = 5.0;
-
 void sleep_s(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
@@ -173,122 +165,6 @@ bool StreamExecutor::failed() {
   return failure_ != nullptr;
 }
 
-void StreamExecutor::watch() {
-  std::unique_lock lock(mutex_);
-  while (!closed_) {
-    const bool idle = called_.empty() && in_flight_.empty();
-    if (told_) {
-      changed_.wait(lock);
-    } else if (idle && !failure_) {
-      changed_.wait_for(lock, watch_idle_every);
-    } else if (!failure_) {
-      changed_.wait_for(lock, watch_every);
-    }
-    if (closed_ || told_) continue;
-    try {
-      lock.unlock();
-      owner_.check();
-      lock.lock();
-      if (!failure_ && !idle) look(now_s());
-    } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      fail(std::current_exception());
-    }
-    if (failure_ && !closed_) {
-      told_ = true;
-      const std::exception_ptr failure = failure_;
-      lock.unlock();
-      owner_.failed(failure);
-      lock.lock();
-    }
-  }
-}
-
-void StreamExecutor::look(double now) {
-  note_times(now);
-  // Collectives end in the order in which they were queued.
-  while (!in_flight_.empty()) {
-    StreamTicket& first = *in_flight_.front();
-    if (!has_drained(first)) break;
-    retire(first);
-    in_flight_.pop_front();
-  }
-  if (!suspicion_) {
-    try {
-      for (const Lane& lane : lanes_) lane.nccl->check();
-    } catch (const TransportError&) {
-      suspicion_ = std::current_exception();
-      suspicion_s_ = now;
-    }
-  }
-  if (suspicion_ && now >= suspicion_s_ + owner_.patience_s) std::rethrow_exception(suspicion_);
-  check_deadlines(now);
-}
-
-bool StreamExecutor::has_drained(const StreamTicket& ticket) const {
-  if (!device_->done(ticket.summed)) return false;
-  for (void* const event : ticket.last_passed) {
-    if (event && !device_->done(event)) return false;
-  }
-  return true;
-}
-
-void StreamExecutor::note_times(double now) {
-  for (const auto* tickets : {&called_, &in_flight_}) {
-    for (const auto& ticket : *tickets) {
-      if (ticket->arrival_s == 0 && device_->done(ticket->arrival)) ticket->arrival_s = now;
-      if (ticket->finish_s == 0 && ticket->queued && device_->done(ticket->result)) {
-        ticket->finish_s = now;
-      }
-    }
-  }
-}
-
-void StreamExecutor::retire(StreamTicket& ticket) {
-  ticket.has_result = ticket.drained = true;
-  const double now = now_s();
-  if (ticket.arrival_s == 0) ticket.arrival_s = now;
-  if (ticket.finish_s == 0) ticket.finish_s = now;
-  const auto forget = [&](void*& event) {
-    if (std::find(ticket.events.begin(), ticket.events.end(), event) != ticket.events.end()) {
-      event = nullptr;
-    }
-  };
-  for (Lane& lane : lanes_) forget(lane.last_passed);
-  forget(last_summed_);
-  free_events_.insert(free_events_.end(), ticket.events.begin(), ticket.events.end());
-  ticket.events.clear();
-  ticket.arrival = ticket.result = ticket.summed = nullptr;
-  ticket.passed.clear();
-  ticket.last_passed.clear();
-}
-
-// Results that were there before are right; what comes now may be anything.
-void StreamExecutor::fail(std::exception_ptr failure) noexcept {
-  if (failure_) return;
-  try {
-    for (const auto& ticket : in_flight_) finds_result(*ticket);
-  } catch (...) {  // the device itself is what failed
-  }
-  failure_ = std::move(failure);
-  changed_.notify_all();
-  end_nccl();
-}
-
-void StreamExecutor::end_nccl() noexcept {
-  try {
-    std::vector<Nccl*> all;
-    for (Lane& lane : lanes_) all.push_back(lane.nccl.get());
-    ending_ = Nccl::end(all);
-  } catch (const std::exception&) {  // no memory, or no more threads
-  }
-}
-
-void StreamExecutor::abort(std::exception_ptr failure) {
-  std::lock_guard lock(mutex_);
-  fail(std::move(failure));
-}
-
 void* StreamExecutor::take_event() {
   if (free_events_.empty()) {
     free_events_.push_back(device_->create_event());
@@ -326,67 +202,6 @@ std::size_t StreamExecutor::memory_bytes() {
 std::size_t StreamExecutor::events() {
   std::lock_guard lock(mutex_);
   return event_count_;
-}
-
-void StreamExecutor::close(double timeout_s) {
-  const double deadline_s = now_s() + timeout_s;
-  std::unique_lock lock(mutex_);
-  if (closed_) return;
-  const auto busy = [this] { return !called_.empty() || !in_flight_.empty(); };
-  while (busy() && !failure_ && now_s() < deadline_s) {
-    lock.unlock();
-    sleep_s(1e-3);
-    lock.lock();
-  }
-  if (closed_) return;
-  if (busy() && !failure_) {
-    fail(std::make_exception_ptr(TransportError(
-        concat("rank ", rank(), " closed while collectives were in flight"), rank())));
-  }
-  closed_ = true;
-  changed_.notify_all();
-  const std::exception_ptr untold = told_ ? nullptr : failure_;
-  lock.unlock();
-  watcher_.join();
-  if (untold) owner_.failed(untold);  // the other ranks wait for what ends here
-  lock.lock();
-  const bool failed = failure_ != nullptr;
-  if (!failed) {
-    for (Lane& lane : lanes_) {
-      try {
-        lane.nccl->finish(std::max(deadline_s, now_s() + 1));
-      } catch (const std::exception&) {
-        // The others left, or CUDA did: nothing is in flight that could be lost.
-      }
-    }
-    end_nccl();
-  }
-  const bool ended = ending_ && ending_->wait(ending_s);
-  hangs_ = failed && !ended;
-  release_all();
-}
-
-void StreamExecutor::release_all() noexcept {
-  for (auto* tickets : {&called_, &in_flight_}) {
-    for (const auto& ticket : *tickets) {
-      for (void* event : ticket->events) device_->destroy_event(event);
-      ticket->events.clear();
-      ticket->drained = true;
-    }
-    tickets->clear();
-  }
-  for (void* event : free_events_) device_->destroy_event(event);
-  free_events_.clear();
-  event_count_ = 0;
-  for (Lane& lane : lanes_) device_->destroy_stream(lane.messages);
-  device_->destroy_stream(sums_);
-  outgrown_.push_back(scratch_);
-  outgrown_.push_back(shadow_);
-  for (const Block& block : outgrown_) {
-    if (block.memory && !hangs_) device_->release(block.memory);  // waits for the whole device
-  }
-  outgrown_.clear();
-  scratch_ = shadow_ = {};
 }
 
 }  // namespace patallreduce
