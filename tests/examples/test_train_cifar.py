@@ -39,6 +39,7 @@ def test_the_network_has_the_published_number_of_parameters():
     assert build_network()(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
+@pytest.mark.slow  # two ranks of test_elastic_reproducible.py go on from a checkpoint, too
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(examples, tmp_path):
     """To the last bit, momentum and the order of the images included, across an epoch's end."""
     # 1,500 digits, 2 ranks, 250 images each per iteration: an epoch is 3 iterations.

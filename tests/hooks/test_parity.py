@@ -7,7 +7,7 @@ import patallreduce as pat
 from tests.hooks.models import assert_equal_on_all_ranks, train
 
 ITERATIONS = 100
-USUAL = {"ring", "slt", "reproducible"}
+USUAL = {"ring", "slt", "slt_dynamic", "prr", "reproducible"}
 # Gloo and we add P float32 numbers in different orders: gradients differ by some 1e-7 of their
 # size, and a hundred steps of SGD with momentum on smooth models multiply that by less than 100.
 LOSS_TOLERANCE = 1e-5
@@ -33,9 +33,7 @@ def losses_with_and_without(model, algorithm, ddp_arguments):
 
 # All three models with every algorithm: `make test-all`.
 CASES = [
-    pytest.param(
-        model, algorithm, marks=[] if model == "mlp" or algorithm in USUAL else pytest.mark.slow
-    )
+    pytest.param(model, algorithm, marks=[] if algorithm in USUAL else pytest.mark.slow)
     for model in ("mlp", "conv", "embedding")
     for algorithm in sorted(pat.algorithms())
 ]
