@@ -135,6 +135,7 @@ class _Submitted(NamedTuple):
     settled: torch.futures.Future[torch.Tensor]
     future: torch.futures.Future[torch.Tensor]  # made of `settled`
     tensor: torch.Tensor
+    met: list[Exception]  # what its future is to raise
 
 
 class GpuCalls:
@@ -169,12 +170,16 @@ class GpuCalls:
             )
             ticket = GpuTicket(native)
 
+            met: list[Exception] = []
+
             def result(settled: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
                 ticket.check()  # raised here it keeps its class and text through DDP's backward
+                if met:
+                    raise met[0]
                 return settled.value()
 
             future = settled.then(result)
-            self._submitted.append(_Submitted(ticket, settled, future, tensor))
+            self._submitted.append(_Submitted(ticket, settled, future, tensor, met))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="patallreduce-gpu", daemon=True
@@ -213,7 +218,7 @@ class GpuCalls:
             entry = self._submitted.popleft()
         self._held.append(entry)
         try:
-            with self._behind(entry.ticket):
+            with self._behind(entry):
                 entry.settled.set_result(entry.tensor)
         except RuntimeError as error:
             # CUDA itself has failed: torch then leaves a future that nobody completes, and backward
@@ -223,18 +228,23 @@ class GpuCalls:
                 entry.future.set_result(error)  # type: ignore[arg-type]
 
     @contextlib.contextmanager
-    def _behind(self, ticket: GpuTicket) -> Iterator[None]:
-        """With a stream current that waits for the result: a CUDA future notes where it is."""
-        # Errors are raised where the future's value is asked for.
-        failures = contextlib.suppress(_core.TransportError, _core.CudaError)
-        if self._side is None:  # torch knows no streams of this device: the host waits
-            with failures:
-                self.native.wait(ticket.native)
-            yield
-            return
-        with torch.cuda.stream(self._side):
-            with failures:
-                self.native.join(ticket.native, self._side.cuda_stream)
+    def _behind(self, entry: _Submitted) -> Iterator[None]:
+        """With a stream current that waits for the result: a CUDA future notes where it is.
+
+        What is met here is raised where the future's value is asked for: ranks may have called
+        alike, and the streams failed since.
+        """
+        native = entry.ticket.native
+        with contextlib.ExitStack() as current:
+            if self._side is not None:
+                current.enter_context(torch.cuda.stream(self._side))
+            try:
+                if self._side is not None:
+                    self.native.join(native, self._side.cuda_stream)
+                else:  # torch knows no streams of this device: the host waits
+                    self.native.wait(native)
+            except (_core.TransportError, _core.CudaError) as error:
+                entry.met.append(error)
             yield
 
 

@@ -7,7 +7,7 @@
 // Streams of our own serve all collectives in turn: `sums`, and per lane one for messages, with an
 // NCCL communicator of its own (see program.h; most collectives need the first lane only). So
 // scratch and shadow exist once, however many are in flight. Events join them to the caller's
-// streams: a collective starts after what was queued on the producing stream before submit(), and
+// streams: a collective starts after what was queued on the producing stream before arrive(), and
 // join() makes a consuming stream wait for the result.
 //
 // A thread watches: it notes when contributions and results came, what has ended gives its events

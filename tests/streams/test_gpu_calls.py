@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from patallreduce import TransportError
 from patallreduce.gpu_calls import GpuCalls, GpuWork
 from patallreduce.gpus import Gpus
 
@@ -126,6 +127,17 @@ def test_no_future_is_left_open_where_cuda_fails(calls, played, monkeypatch):
 
     _, future = calls.submit(torch.ones(3), "call", TIMEOUT_S)
     assert future.wait().tolist() == [1, 1, 1]
+
+
+def test_what_fails_after_ranks_have_called_alike_is_raised_by_the_future(calls, monkeypatch):
+    def broken(ticket, stream):
+        raise TransportError("NCCL: rank 1: remote process exited")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(calls.native, "join", broken)
+        _, future = calls.submit(torch.ones(3), "call", TIMEOUT_S)
+        with pytest.raises(RuntimeError, match="TransportError: NCCL: rank 1: remote process"):
+            future.wait()
 
 
 @pytest.mark.usefixtures("played")
