@@ -27,10 +27,11 @@ from typing import Any
 import patallreduce as pat
 from benchmarks import traces
 from benchmarks.allreduce import parse_bytes
-from patallreduce import figures, patterns
-from patallreduce.comparison import Bucket, make_schedule
-from patallreduce.selection import choose_segments
-from patallreduce.text_table import text_table
+from patallreduce import patterns
+from patallreduce.pictures import figures
+from patallreduce.pricing.comparison import Bucket, make_schedule
+from patallreduce.pricing.selection import choose_segments
+from patallreduce.text.table import text_table
 
 RIVALS = ("ring", "slt", "prr")
 OTHERS = ("recursive_doubling", "rabenseifner", "two_tree", "radix_k")

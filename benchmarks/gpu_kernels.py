@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 import torch
 
-from patallreduce import _core, cuda
+from patallreduce import _core
+from patallreduce.gpu import cuda
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"]
 OPS: dict[str, Callable[..., torch.Tensor]] = {

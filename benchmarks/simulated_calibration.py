@@ -23,8 +23,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from patallreduce.link import Link
-from patallreduce.networks import LogGP, Network
+from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import LogGP, Network
 
 from .simulated_cells import elapsed_s, simulated_s
 

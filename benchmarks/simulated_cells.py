@@ -9,7 +9,7 @@ from typing import Any
 
 import patallreduce as pat
 from patallreduce import patterns
-from patallreduce.networks import Model, Network
+from patallreduce.pricing.networks import Model, Network
 
 Record = dict[str, Any]
 

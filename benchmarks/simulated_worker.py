@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from patallreduce.comparison import Bucket, parameters
+from patallreduce.pricing.comparison import Bucket, parameters
 
 from .allreduce_worker import Bench, check, start_rank
 from .arrivals_worker import relative

@@ -4,7 +4,7 @@
 
 Each iteration of a trace (each stage a job of its own, beginning with nothing learned) ends in one
 all-reduce of a message whose transfer takes a quarter of the stage's median spread, over the link
-named below, in fine segments by the rules of `patallreduce.selection`. Ways to order the ranks:
+named below, in fine segments by the package's rules. Ways to order the ranks:
 
     ring          no order
     predicted     slt in the order predicted when the leader decides (replay.py)
@@ -28,7 +28,7 @@ import patallreduce as pat
 from benchmarks import traces
 from benchmarks.replay import COMBINED, Replayed, replay
 from patallreduce import _core
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.selection import choose_segments
 
 LINK = pat.Link(latency_s=20e-6, bytes_per_s=250e6, reduce_bytes_per_s=5e9)
 ELEMENT_BYTES = 4

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from patallreduce import _core, cuda
+from patallreduce import _core
+from patallreduce.gpu import cuda
 from tests.cuda.patterns import name_of
 
 HERE = Path(__file__).parent
