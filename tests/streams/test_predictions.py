@@ -10,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 import patallreduce as pat
 from patallreduce import Link
 from patallreduce.communicator.gpus import Gpus
+from patallreduce.communicator.loops import GpuStream
 from patallreduce.gpu import cuda, nccl
 from tests.hooks.conftest import group_of_one  # noqa: F401 (a fixture)
 from tests.streams.communicators import CPU, GpuRanks
@@ -115,7 +116,7 @@ def test_reports_keep_their_order_while_the_gpu_is_behind():
             pass
 
     monitor, ticket = Monitor(), Ticket()
-    stream = pat.streams.GpuStream(monitor, Silent(), 1)
+    stream = GpuStream(monitor, Silent(), 1)
     stream.start(1.0)
     stream.submitted(ticket)
     stream.arrived([2.0], [])
