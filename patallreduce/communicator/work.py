@@ -72,12 +72,12 @@ class Work:
         self,
         engine: _core.Engine,
         ticket: _core.Ticket,
-        future: torch.futures.Future[torch.Tensor],
+        future: torch.futures.Future[torch.Tensor] | None,
         tensor: torch.Tensor,
     ) -> None:
         self._engine = engine
-        self._ticket = ticket
-        self._future = future
+        self.ticket = ticket
+        self.future = future  # None: who started it waits at once
         self._tensor = tensor  # alive while the engine writes to it
 
     def wait(self) -> None:
@@ -85,12 +85,13 @@ class Work:
 
         Raises what `Communicator.all_reduce` raises.
         """
-        self._engine.wait(self._ticket)
+        self._engine.wait(self.ticket)
 
     def is_completed(self) -> bool:
         """Whether the result, or the error, is there."""
-        return self._ticket.done
+        return self.ticket.done
 
     def get_future(self) -> torch.futures.Future[torch.Tensor]:
         """A future of the tensor."""
-        return self._future
+        assert self.future is not None
+        return self.future
