@@ -8,9 +8,7 @@ import signal
 import sys
 
 from .launch import RankFailedError, RankTimeoutError
-from .loopback import Loopback
-from .namespaces import available, enter_user_namespace
-from .network import Network, parse_rate
+from .plan import end_on_sigterm, make_network
 
 TIMEOUT_EXIT_CODE = 124  # as timeout(1) has it
 
@@ -32,22 +30,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--show", choices=["all", "rank0", "none"], default="all")
     parser.add_argument("command", nargs="+", help="after --")
     return parser.parse_args()
-
-
-def make_network(ranks: int, rate: str) -> Network | Loopback:
-    """Make the network that `--rate` describes, entering a user namespace if that is needed."""
-    if rate == "none":
-        return Loopback(ranks)
-    rates_bit_s = [parse_rate(part) for part in rate.split(",")]
-    if not available():
-        raise SystemExit(f"no emulated network here: {available().reason}")
-    enter_user_namespace()
-    return Network(ranks, rates_bit_s * ranks if len(rates_bit_s) == 1 else rates_bit_s)
-
-
-def end_on_sigterm() -> None:
-    """Leave through Python's own clean-up when asked to end, as on Ctrl-C."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def main() -> int:
