@@ -6,11 +6,29 @@ import argparse
 import contextlib
 import signal
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from .launch import RankFailedError, RankTimeoutError
+from .namespaces import available
 from .plan import end_on_sigterm, make_network
 
 TIMEOUT_EXIT_CODE = 124  # as timeout(1) has it
+
+
+class Check(argparse.Action):
+    """Tell whether networks can be emulated here, and do nothing else."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Exit with 0, or with 1 and the reason."""
+        print(available().reason)
+        parser.exit(0 if available() else 1)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -18,6 +36,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.lab",
         description="Run one command per rank, each in a network namespace of its own.",
+    )
+    parser.add_argument(
+        "--check", action=Check, nargs=0, help="can networks be emulated here? If not, say why"
     )
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument(
