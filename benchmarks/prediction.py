@@ -22,6 +22,7 @@ from benchmarks.lab.plan import Record
 from benchmarks.traces.command import run_on_traces
 from benchmarks.traces.replay import COMBINED, FURTHEST, MOMENTS, Moment, Replayed, replay
 from patallreduce import _core
+from patallreduce.figures import figure, save
 
 LEARNING = 2  # iterations after which all predictors speak
 
@@ -123,15 +124,9 @@ def _figure(number: float) -> str:
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw who is named and how wrong the arrivals are over the progress seen, a row per trace."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     names = list(dict.fromkeys(record["trace"] for record in records))
-    figure, rows = pyplot.subplots(
-        len(names), 2, figsize=(11, 3.2 * len(names)), squeeze=False, layout="constrained"
-    )
+    picture = figure(11, 3.2 * len(names))
+    rows = picture.subplots(len(names), 2, squeeze=False)
     for (left, right), name in zip(rows, names, strict=True):
         mine = [record for record in records if record["trace"] == name]
         for predictor in dict.fromkeys(record["predictor"] for record in mine):
@@ -153,8 +148,7 @@ def draw(records: list[Record], path: Path) -> None:
             axes.set_xticks(range(len(MOMENTS)), [str(moment) for moment in MOMENTS])
             axes.set_xlabel("progress seen")
         right.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    save(picture, path)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from benchmarks.lab.plan import Record
 from benchmarks.traces.command import run_on_traces
 from benchmarks.traces.replay import COMBINED, Replayed, replay
 from patallreduce import _core
+from patallreduce.figures import figure, save
 from patallreduce.selection import choose_segments
 
 LINK = pat.Link(latency_s=20e-6, bytes_per_s=250e6, reduce_bytes_per_s=5e9)
@@ -182,13 +183,9 @@ def print_table(records: list[Record]) -> None:
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw a group of bars per trace."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     names = list(dict.fromkeys(record["trace"] for record in records))
-    figure, axes = pyplot.subplots(figsize=(8, 3.5), layout="constrained")
+    picture = figure(8, 3.5)
+    axes = picture.subplots()
     for i, way in enumerate(WAYS):
         heights = [r["mean_after"] for r in records if r["way"] == way]
         places = [k + (i - (len(WAYS) - 1) / 2) * 0.16 for k in range(len(names))]
@@ -196,8 +193,7 @@ def draw(records: list[Record], path: Path) -> None:
     axes.set_xticks(range(len(names)), names)
     axes.set_ylabel("last arrival to last result, M*beta")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    save(picture, path)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-Record = dict[str, Any]
+from benchmarks.lab.plan import Record
+from patallreduce.figures import figure, save
+
 LEGEND = (
     "Medians. elapsed: from a rank's own arrival until it has the result. after: from the last\n"
     "arrival until every rank has the result. busbw: what each link must carry, 2(P-1)/P of the\n"
@@ -63,23 +65,16 @@ def _columns(first: Record) -> list[tuple[str, Callable[[Record], str]]]:
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw time over size if there are several sizes, else bars of `after` per pattern."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     several_sizes = len({record["bytes"] for record in records}) > 1
     situations = sorted({_situation(record, several_sizes) for record in records})
-    figure, rows = pyplot.subplots(
-        len(situations), 1, figsize=(9, 4 * len(situations)), squeeze=False, layout="constrained"
-    )
+    picture = figure(9, 4 * len(situations))
+    rows = picture.subplots(len(situations), 1, squeeze=False)
     for axes, situation in zip(rows[:, 0], situations, strict=True):
         inside = [r for r in records if _situation(r, several_sizes) == situation]
         axes.set_title(situation)
         (_draw_lines if several_sizes else _draw_bars)(axes, inside)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))  # beside, never over the data
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    save(picture, path)
 
 
 def _situation(record: Record, several_sizes: bool) -> str:
@@ -115,11 +110,11 @@ def _draw_bars(axes: Any, records: list[Record]) -> None:
     width = 0.8 / (2 * len(names))
     for i, name in enumerate(names):
         mine = {_late(r): r for r in records if r["algorithm"] == name}
-        for j, (figure, look) in enumerate(
+        for j, (measure, look) in enumerate(
             {"after_s": {"alpha": 1.0}, "late_elapsed_s": {"alpha": 0.45}}.items()
         ):
             places = [k - 0.4 + width * (2 * i + j + 0.5) for k in range(len(patterns))]
-            heights = [mine[p][figure] * 1e3 for p in patterns]
+            heights = [mine[p][measure] * 1e3 for p in patterns]
             label = f"{name}: " + ("after" if j == 0 else "last rank's own")
             axes.bar(places, heights, width, color=f"C{i}", label=label, **look)
     if records[0]["Mbeta_s"]:

@@ -15,8 +15,9 @@ from dataclasses import asdict
 import torch.distributed as dist
 
 from benchmarks.lab.measures import Sample, bandwidths_bytes_s, medians
+from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.point_to_point import PointToPoint
-from benchmarks.lab.rank import Bench, Plan, Record, check, run_rivals
+from benchmarks.lab.rank import Bench, check, run_rivals
 from benchmarks.lab.rivals import Rival
 
 # Where calls take microseconds many are timed together; each has a bucket of its own.

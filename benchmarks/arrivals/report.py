@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.allreduce.report import LEGEND, algorithms_of, describe_ranks, describe_size
+from benchmarks.lab.plan import Record
+from patallreduce import figures
 
-Record = dict[str, Any]
 Situation = tuple[int, int, str, float]  # ranks, bytes, mode, largest delay
 AUTO = "auto"
 FIGURES = {
@@ -121,11 +122,6 @@ def draw(records: list[Record], folder: Path) -> list[Path]:
 
     The other parameters keep one value: the largest delay, or the first number of ranks or bytes.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     kept = {
         "delay": max(record["max_delay_s"] for record in records),
         "ranks": records[0]["ranks"],
@@ -138,13 +134,8 @@ def draw(records: list[Record], folder: Path) -> list[Path]:
         if len({x_of(record) for record in rows}) < 2:
             continue
         modes = list(dict.fromkeys(record["mode"] for record in rows))
-        figure, panels = pyplot.subplots(
-            len(modes),
-            len(FIGURES),
-            figsize=(5 * len(FIGURES), 4 * len(modes)),
-            squeeze=False,
-            layout="constrained",
-        )
+        picture = figures.figure(5 * len(FIGURES), 4 * len(modes))
+        panels = picture.subplots(len(modes), len(FIGURES), squeeze=False)
         for of_mode, mode in zip(panels, modes, strict=True):
             for axes, what in zip(of_mode, FIGURES, strict=True):
                 _draw_lines(axes, [r for r in rows if r["mode"] == mode], what, x_of)
@@ -154,10 +145,9 @@ def draw(records: list[Record], folder: Path) -> list[Path]:
                 if logarithmic:
                     axes.set_xscale("log", base=2)
         panels[0][-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
-        figure.suptitle(_fixed(rows[0], name))
+        picture.suptitle(_fixed(rows[0], name))
         paths.append(folder / f"arrivals_{name}.png")
-        figure.savefig(paths[-1], dpi=130)
-        pyplot.close(figure)
+        figures.save(picture, paths[-1])
     return paths
 
 

@@ -17,8 +17,9 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.lab.measures import Sample, medians, relative
+from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.point_to_point import PointToPoint
-from benchmarks.lab.rank import Bench, Plan, Record, check, run_rivals
+from benchmarks.lab.rank import Bench, check, run_rivals
 from benchmarks.lab.rivals import Patallreduce, Rival
 from patallreduce import patterns
 

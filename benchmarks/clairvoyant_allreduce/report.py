@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.allreduce.report import describe_size
 from benchmarks.lab.plan import Record
 from patallreduce import figures
 from patallreduce.text_table import text_table
@@ -23,11 +24,6 @@ def ratios(record: Record) -> tuple[float, float]:
     )
 
 
-def size_text(size_bytes: int) -> str:
-    """Sizes are powers of two."""
-    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
-
-
 def print_tables(records: Sequence[Record]) -> None:
     """Print a table for each number of ranks, and what it all comes to."""
     for ranks in dict.fromkeys(record["ranks"] for record in records):
@@ -39,7 +35,7 @@ def print_tables(records: Sequence[Record]) -> None:
             makespan, average = ratios(record)
             rows.append(
                 [
-                    size_text(record["bytes"]),
+                    describe_size(record["bytes"]),
                     record["pattern"],
                     f"{record['delay']:g}",
                     f"{bound[0] * 1e3:.2f}",
@@ -121,7 +117,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
                 colour = "white" if abs(ratio - 1) > 0.2 else "black"
                 panel.text(x, y, f"{ratio:.2f}", color=colour, ha="center", va="center", fontsize=7)
         panel.set_title(f"{ranks} ranks", loc="left")
-        panel.set_xticks(range(len(sizes)), [size_text(size) for size in sizes], rotation=60)
+        panel.set_xticks(range(len(sizes)), [describe_size(size) for size in sizes], rotation=60)
     panels[0].set_yticks(
         range(len(rows)),
         [f"{name}, {delay:g} M$\\beta$" if delay else name for name, delay in rows],

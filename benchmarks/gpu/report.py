@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.allreduce.report import describe_size
+from benchmarks.lab.plan import Record
 from patallreduce.text_table import text_table
 
-Record = dict[str, Any]
 NCCL_TESTS = [
     "algorithm",
     "ranks",

@@ -23,7 +23,8 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.lab.measures import Sample, bandwidths_bytes_s, medians
-from benchmarks.lab.rank import Bench, Plan, Record, keep, start_rank
+from benchmarks.lab.plan import Plan, Record
+from benchmarks.lab.rank import Bench, keep, start_rank
 from patallreduce.clocks import Clock, GpuClock, HostClock, delay_cycles_per_s
 from patallreduce.ending import end_rank
 

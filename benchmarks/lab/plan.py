@@ -20,6 +20,7 @@ from .namespaces import available, enter_user_namespace
 from .network import Network, parse_rate
 from .openmpi import run_openmpi
 
+Plan = dict[str, Any]
 Record = dict[str, Any]
 SHARED_MEMORY = "shm"
 
@@ -40,7 +41,7 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
-def make_plan(options: argparse.Namespace, results: str, **more: Any) -> dict[str, Any]:
+def make_plan(options: argparse.Namespace, results: str, **more: Any) -> Plan:
     """Make a plan of the command line, and the folder of its results."""
     options.out.mkdir(parents=True, exist_ok=True)
     return {
@@ -52,7 +53,7 @@ def make_plan(options: argparse.Namespace, results: str, **more: Any) -> dict[st
     }
 
 
-def run_plan(plan: dict[str, Any], ranks: list[int], worker: str) -> list[Record]:
+def run_plan(plan: Plan, ranks: list[int], worker: str) -> list[Record]:
     """Let the worker measure the plan with each number of ranks; return what it recorded."""
     results = Path(plan["results"])
     # Before the file is emptied: inside a user namespace the program starts again from the top.

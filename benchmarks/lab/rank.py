@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -16,11 +16,9 @@ import torch.distributed as dist
 from patallreduce.ending import end_rank
 
 from .measures import Sample
+from .plan import Plan, Record
 from .point_to_point import PointToPoint
 from .rivals import Rival, make_rivals
-
-Record = dict[str, Any]
-Plan = dict[str, Any]
 
 # A prime: equal values in misplaced segments of any usual size would go unnoticed.
 PATTERN = 4093

@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .tables import DELAYS_MS, RANKS
+from benchmarks.lab.plan import Record
+from patallreduce.figures import figure, save
 
-Record = dict[str, Any]
+from .tables import DELAYS_MS, RANKS
 
 
 def print_tables(records: list[Record]) -> None:
@@ -116,12 +117,8 @@ def _print_furthest(
 
 def draw(records: list[Record], path: Path) -> None:
     """Average elapsed over delay (the paper's Fig. 10), and prr's speed-up by size, both modes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(2, 2, figsize=(13, 9), layout="constrained")
+    picture = figure(13, 9)
+    axes = picture.subplots(2, 2)
     elapsed = [record for record in records if record["table"] == 3]
     _draw_lines(axes[0, 0], elapsed, "algorithm", "ms")
     axes[0, 0].set_title("one rank late, 4 MiB, 48 ranks, 1 Gbit/s")
@@ -139,7 +136,7 @@ def draw(records: list[Record], path: Path) -> None:
         panel.set_ylabel("speed-up of prr over ring")
         panel.set_ylim(0.75, 1.55)
         panel.axhline(1, color="grey", linewidth=0.8)
-    figure.savefig(path, dpi=110)
+    save(picture, path)
 
 
 def _without_waiting(record: Record) -> Record:

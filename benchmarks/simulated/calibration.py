@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from benchmarks.lab.plan import Record
 from patallreduce.link import Link
 from patallreduce.networks import LogGP, Network
 
 from .cells import elapsed_s, simulated_s
-
-Record = dict[str, Any]
 
 
 class Call(NamedTuple):

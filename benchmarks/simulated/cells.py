@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import patallreduce as pat
+from benchmarks.lab.plan import Record
 from patallreduce import patterns
 from patallreduce.networks import Model, Network
-
-Record = dict[str, Any]
 
 FORESEEING = {"slt", "prr", "clairvoyant"}  # their schedules depend on the arrivals foreseen
 DYNAMIC = {"slt_dynamic"}  # depends on those that come

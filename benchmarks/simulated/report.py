@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-Record = dict[str, Any]
+from benchmarks.allreduce.report import describe_size
+from benchmarks.lab.plan import Record
+from patallreduce.figures import figure, save
 
 
 def print_tables(cells: list[Record], summary: Record) -> None:
@@ -19,7 +20,8 @@ def print_tables(cells: list[Record], summary: Record) -> None:
         console.print(_network_text(int(message_bytes), network))
     for (message_bytes, pattern), of in groupby(cells, key=lambda c: (c["bytes"], c["pattern"])):
         table = Table(
-            title=f"{size_text(message_bytes)}, {pattern}: average elapsed", title_justify="left"
+            title=f"{describe_size(message_bytes)}, {pattern}: average elapsed",
+            title_justify="left",
         )
         for heading in ("algorithm", "segments", "measured ms", "simulated ms", "error"):
             table.add_column(heading, justify="left" if heading == "algorithm" else "right")
@@ -35,14 +37,14 @@ def print_tables(cells: list[Record], summary: Record) -> None:
     for by in ("algorithm", "bytes", "pattern"):
         errors = summary[f"error_by_{by}"]
         texts = [
-            f"{size_text(int(name)) if by == 'bytes' else name} {error:.1%}"
+            f"{describe_size(int(name)) if by == 'bytes' else name} {error:.1%}"
             for name, error in errors.items()
         ]
         console.print(f"by {by}: " + ", ".join(texts))
     worst = summary["worst"]
     console.print(
         f"{summary['cells']} cells: geometric mean error {summary['error']:.1%}; worst "
-        f"{worst['algorithm']}, {size_text(worst['bytes'])}, {worst['pattern']}: "
+        f"{worst['algorithm']}, {describe_size(worst['bytes'])}, {worst['pattern']}: "
         f"{worst['error']:+.1%}.\n"
         f"With the link of pat.calibrate alone: {summary['with_plain_link']['error']:.1%}."
     )
@@ -51,29 +53,17 @@ def print_tables(cells: list[Record], summary: Record) -> None:
 def _network_text(message_bytes: int, network: Record) -> str:
     link = network["links"]
     return (
-        f"Around {size_text(message_bytes)}: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
+        f"Around {describe_size(message_bytes)}: {1e-6 / link['gap_per_byte_s']:.2f} MB/s, latency "
         f"{link['latency_s'] * 1e6:.0f} us, overhead {link['overhead_s'] * 1e6:.0f} us, a call "
         f"{network['call_s'] * 1e6:.0f} us, burst {network['burst_bytes'] / 1024:.1f} KiB, sums "
         f"{link['reduce_bytes_per_s'] / 1e9:.1f} GB/s"
     )
 
 
-def size_text(size_bytes: int) -> str:
-    """4194304 as "4 MiB"."""
-    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size_bytes % size == 0:
-            return f"{size_bytes // size} {unit}"
-    return f"{size_bytes} bytes"
-
-
 def draw(cells: list[Record], summary: Record, path: Path) -> None:
     """Measured across, simulated up, one colour per algorithm; on the line both agree."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panel = pyplot.subplots(figsize=(8, 7), layout="constrained")
+    picture = figure(8, 7)
+    panel = picture.subplots()
     names = list(dict.fromkeys(cell["algorithm"] for cell in cells))
     for index, name in enumerate(names):
         of = [cell for cell in cells if cell["algorithm"] == name]
@@ -103,5 +93,4 @@ def draw(cells: list[Record], summary: Record, path: Path) -> None:
         f"{summary['error']:.1%} (grey: within 10 %)"
     )
     panel.legend(title="error by algorithm", loc="upper left", fontsize=8)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    save(picture, path)

@@ -18,7 +18,8 @@ import torch.distributed as dist
 
 import patallreduce as pat
 from benchmarks.lab.measures import relative
-from benchmarks.lab.rank import Bench, Plan, Record, check, keep, start_rank
+from benchmarks.lab.plan import Plan, Record
+from benchmarks.lab.rank import Bench, check, keep, start_rank
 from patallreduce.comparison import Bucket, parameters
 from patallreduce.ending import end_rank
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.lab.plan import Record
+from patallreduce.figures import figure, save
 
-def print_table(records: list[dict[str, Any]]) -> None:
+
+def print_table(records: list[Record]) -> None:
     """Print one row per pattern, delay and hook."""
     table = Table(title="Training with one late rank: medians, milliseconds")
     for column in (
@@ -51,12 +49,11 @@ def print_table(records: list[dict[str, Any]]) -> None:
     )
 
 
-def draw(records: list[dict[str, Any]], path: Path) -> None:
+def draw(records: list[Record], path: Path) -> None:
     """Draw iteration time over delay, a panel per pattern."""
     patterns = list(dict.fromkeys(record["pattern"] for record in records))
-    figure, panels = plt.subplots(
-        1, len(patterns), figsize=(5.5 * len(patterns), 4.2), squeeze=False, sharey=True
-    )
+    picture = figure(5.5 * len(patterns), 4.2)
+    panels = picture.subplots(1, len(patterns), squeeze=False, sharey=True)
     for axes, pattern in zip(panels[0], patterns, strict=True):
         mine = [record for record in records if record["pattern"] == pattern]
         for hook in dict.fromkeys(record["hook"] for record in mine):
@@ -78,6 +75,4 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
         axes.grid(alpha=0.3)
     panels[0][0].set_ylabel("iteration, seconds (median)")
     panels[0][0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    save(picture, path)

@@ -20,8 +20,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 import patallreduce as pat
+from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.point_to_point import PointToPoint
-from benchmarks.lab.rank import Plan, Record, keep, start_rank, yardstick
+from benchmarks.lab.rank import keep, start_rank, yardstick
 from patallreduce.ending import end_rank
 
 MOVES_EVERY = 20  # iterations

@@ -14,7 +14,8 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from benchmarks.lab.rank import Record, keep, start_rank
+from benchmarks.lab.plan import Record
+from benchmarks.lab.rank import keep, start_rank
 from patallreduce.ending import end_rank
 
 WARM_UP = 20

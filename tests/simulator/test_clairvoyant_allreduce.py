@@ -3,9 +3,10 @@
 import json
 
 import patallreduce as pat
+from benchmarks.allreduce.report import describe_size
 from benchmarks.clairvoyant_allreduce.__main__ import main
 from benchmarks.clairvoyant_allreduce.cases import PATTERNS, trace_delays, tuned
-from benchmarks.clairvoyant_allreduce.report import ratios, size_text
+from benchmarks.clairvoyant_allreduce.report import ratios
 
 LINK = pat.Link(20e-6, 125e6)
 
@@ -52,4 +53,4 @@ def test_no_case_is_below_its_bound_or_above_the_rivals(tmp_path, capsys, monkey
 
 
 def test_sizes_as_text():
-    assert [size_text(size) for size in (1 << 14, 1 << 26)] == ["16 KiB", "64 MiB"]
+    assert [describe_size(size) for size in (1 << 14, 1 << 26)] == ["16 KiB", "64 MiB"]
