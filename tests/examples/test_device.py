@@ -85,7 +85,7 @@ def test_the_host_clock_is_the_clock():
     assert clock.seconds(clock.mark()) - start_s >= 0.02
 
 
-class PlayedEvent:
+class FakeEvent:
     """Of a GPU that is 100 ms behind its host, and whose clock starts anywhere."""
 
     now_ms = 5e6
@@ -105,12 +105,12 @@ class PlayedEvent:
 
 
 def test_marks_on_a_gpu_are_put_on_the_clock_of_the_host(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "Event", PlayedEvent)
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(device.time, "monotonic", lambda: 42.0)
     clock = GpuClock(may_delay=False)
 
     assert clock.start() == 42.0
-    monkeypatch.setattr(PlayedEvent, "now_ms", 5e6 + 250)
+    monkeypatch.setattr(FakeEvent, "now_ms", 5e6 + 250)
     mark = clock.mark()
     monkeypatch.setattr(device.time, "monotonic", lambda: 99.0)
     assert clock.seconds(mark) == 42.25
@@ -121,11 +121,11 @@ def test_a_delay_is_as_many_cycles_as_the_gpu_counts_meanwhile(monkeypatch):
 
     def sleep(cycles):
         slept.append(cycles)
-        PlayedEvent.now_ms += cycles / 1.5e6  # 1.5 GHz
+        FakeEvent.now_ms += cycles / 1.5e6  # 1.5 GHz
 
-    monkeypatch.setattr(torch.cuda, "Event", PlayedEvent)
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(torch.cuda, "_sleep", sleep, raising=False)
-    monkeypatch.setattr(PlayedEvent, "now_ms", 0.0)
+    monkeypatch.setattr(FakeEvent, "now_ms", 0.0)
     clock = GpuClock(may_delay=True)
     slept.clear()
 

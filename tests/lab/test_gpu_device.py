@@ -1,4 +1,4 @@
-"""A GPU's clock on the machine's: with events that are played, no GPU is needed."""
+"""A GPU's clock on the machine's: events are fakes, so no GPU is needed."""
 
 import time
 
@@ -7,11 +7,11 @@ import torch
 
 from benchmarks.gpu_device import Gpu
 
-AHEAD_S = 1234.5  # of the played GPU's clock
+AHEAD_S = 1234.5  # of the fake GPU's clock
 CYCLES_PER_S = 1e9
 
 
-class PlayedGpu:
+class FakeGpu:
     """A stream whose work ends at a known time, and events on it."""
 
     def __init__(self):
@@ -29,14 +29,14 @@ class PlayedGpu:
 
 @pytest.fixture(name="gpu")
 def gpu_fixture(monkeypatch):
-    played = PlayedGpu()
+    fake = FakeGpu()
 
     class Event:
         def __init__(self, *, enable_timing):
             assert enable_timing
 
         def record(self):
-            self.at_s = played.now_s()
+            self.at_s = fake.now_s()
 
         def synchronize(self):
             time.sleep(max(0.0, self.at_s - AHEAD_S - time.monotonic()))
@@ -46,8 +46,8 @@ def gpu_fixture(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "_sleep", played.sleep)
-    monkeypatch.setattr(torch.cuda, "synchronize", played.synchronize)
+    monkeypatch.setattr(torch.cuda, "_sleep", fake.sleep)
+    monkeypatch.setattr(torch.cuda, "synchronize", fake.synchronize)
     return Gpu()
 
 
