@@ -5,6 +5,9 @@
 
 namespace patallreduce::native {
 
+using gpu::NcclLibrary;
+using reduction::CudaLibrary;
+
 const CudaLibrary& fake_cuda() {
   static const CudaLibrary library{"fake",
                                    patr_cuda_interface,

@@ -1,8 +1,8 @@
 // Fakes of a GPU and of NCCL, as parts of this program: so the sanitizers see them too.
 #pragma once
 
+#include "gpu/nccl/nccl_library.h"
 #include "reduction/cuda.h"
-#include "streams/nccl_library.h"
 
 // What tests of Python reach by ctypes.
 extern "C" int fake_count();
@@ -10,6 +10,9 @@ extern "C" int fake_sleep(void* stream, int milliseconds);
 extern "C" int fake_break(const char* id, int rank);
 
 namespace patallreduce::native {
+
+using gpu::NcclLibrary;
+using reduction::CudaLibrary;
 
 const CudaLibrary& fake_cuda();
 const NcclLibrary& fake_nccl();
