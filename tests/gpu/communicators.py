@@ -1,4 +1,4 @@
-"""Communicators whose CPU tensors pose as a GPU's: played CUDA and NCCL, ranks as threads."""
+"""Communicators whose CPU tensors pose as a GPU's: fake CUDA and NCCL, ranks as threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +11,7 @@ LINK_TIMEOUT_S = 20.0
 
 
 def stream(engine, libraries, unique_ids):
-    """Over the played NCCL."""
+    """Over the fake NCCL."""
     return _core.StreamCalls(engine, libraries.gpu, libraries.nccl, 0, unique_ids, LINK_TIMEOUT_S)
 
 

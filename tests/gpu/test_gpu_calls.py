@@ -1,4 +1,4 @@
-"""What torch is told of a GPU's collectives: devices, streams, futures; torch.cuda is played."""
+"""What torch is told of a GPU's collectives: devices, streams, futures; torch.cuda is a fake."""
 
 import contextlib
 import queue
@@ -85,35 +85,35 @@ class Torch:
         return getattr(self.current, "stream", CALLERS)
 
 
-@pytest.fixture(name="played")
-def played_fixture(monkeypatch):
+@pytest.fixture(name="fake")
+def fake_fixture(monkeypatch):
     return Torch(monkeypatch)
 
 
 @pytest.fixture(name="calls")
-def calls_fixture(played):
+def calls_fixture(fake):
     made = GpuCalls(Native(), GPU)
     yield made
     made.close(TIMEOUT_S)
     assert not made._thread.is_alive()
 
 
-def test_a_future_completes_on_a_stream_that_waits_for_the_result(calls, played):
+def test_a_future_completes_on_a_stream_that_waits_for_the_result(calls, fake):
     tensor = torch.ones(3)
     ticket, future = calls.submit(tensor, "call", TIMEOUT_S)
 
     assert future.wait() is tensor
     assert calls.native.submitted == [(tensor.data_ptr(), "call", CALLERS, TIMEOUT_S)]
-    assert played.made_for == [[GPU]]  # torch refuses devices without an index
-    assert calls.native.joined == played.completed_on == [SIDE]
-    assert played.devices == {"patallreduce-gpu": GPU}
+    assert fake.made_for == [[GPU]]  # torch refuses devices without an index
+    assert calls.native.joined == fake.completed_on == [SIDE]
+    assert fake.devices == {"patallreduce-gpu": GPU}
 
     on_gpu = SimpleNamespace(device=GPU)
     GpuWork(calls.native, ticket, future, on_gpu).wait()
     assert calls.native.joined[1:] == [CALLERS]
 
 
-def test_no_future_is_left_open_where_cuda_fails(calls, played, monkeypatch):
+def test_no_future_is_left_open_where_cuda_fails(calls, fake, monkeypatch):
     @contextlib.contextmanager
     def broken(_):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
@@ -140,7 +140,7 @@ def test_what_fails_after_ranks_have_called_alike_is_raised_by_the_future(calls,
             future.wait()
 
 
-@pytest.mark.usefixtures("played")
+@pytest.mark.usefixtures("fake")
 def test_the_current_gpu_is_the_one_of_its_number(monkeypatch):
     gpus = Gpus(None, None, "nccl", TIMEOUT_S)
     monkeypatch.setattr(gpus, "_make", lambda device: (device, Native()))

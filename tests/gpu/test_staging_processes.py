@@ -1,4 +1,4 @@
-"""Staged collectives between processes, over UCX, with a GPU played in each of them."""
+"""Staged collectives between processes, over UCX, with a fake GPU in each of them."""
 
 import ctypes
 import random
@@ -32,9 +32,9 @@ def calls_of(ranks):
 
 def staged_sums(gpu):
     """The number of wrong elements; all in flight at once, contributions late at random."""
-    played = ctypes.CDLL(gpu)
+    fake = ctypes.CDLL(gpu)
     stream = ctypes.c_void_p()
-    assert played.patr_cuda_stream_create(0, ctypes.byref(stream)) == 0
+    assert fake.patr_cuda_stream_create(0, ctypes.byref(stream)) == 0
     kernels = _core.CudaReduction(gpu, 0)
     wrong = 0
     with pat.Communicator(timeout_s=20, link=pat.Link(20e-6, 1e9), monitor=False) as communicator:
@@ -44,7 +44,7 @@ def staged_sums(gpu):
         for i, (call, count) in enumerate(calls_of(ranks)):
             given = torch.arange(count) % 1000 + float(rank + i)
             home = torch.full((count,), torch.nan)
-            played.played_sleep(stream, draw.choice([0, 0, 20]))
+            fake.fake_sleep(stream, draw.choice([0, 0, 20]))
             addresses = home.data_ptr(), given.data_ptr()
             kernels.scale_copy(*addresses, count, "float32", 1.0, stream.value)
             ticket = staging.submit(home.data_ptr(), call, stream.value, 10.0)
@@ -55,8 +55,8 @@ def staged_sums(gpu):
             base = torch.arange(len(home)) % 1000 + float(i)
             wrong += int((home != ranks * base + ranks * (ranks - 1) / 2).sum())
         staging.close(10.0)
-    played.patr_cuda_stream_destroy(0, stream)
-    assert played.played_count() == 0
+    fake.patr_cuda_stream_destroy(0, stream)
+    assert fake.fake_count() == 0
     return wrong, len(started)
 
 

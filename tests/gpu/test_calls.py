@@ -8,7 +8,7 @@ import torch
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.gpu_calls import GpuWork
-from tests.streams.communicators import CPU, GpuRanks, stage
+from tests.gpu.communicators import CPU, GpuRanks, stage
 
 COUNT = 3
 
@@ -223,7 +223,7 @@ def test_what_nccl_finds_on_one_rank_ends_all(gpus):
 
     told = raised(gpus.each(one_rank), pat.TransportError)
 
-    assert set(told) == {"NCCL: rank 1: messages: remote process exited (played)"}
+    assert set(told) == {"NCCL: rank 1: messages: remote process exited (fake)"}
 
 
 def test_abort_ends_what_is_under_way_everywhere(gpus):

@@ -9,7 +9,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import _core
-from tests.streams.staged import StagedRanks, Sums
+from tests.gpu.staged import StagedRanks, Sums
 
 
 @pytest.fixture(name="ranks", params=[False, True], ids=["staged", "direct"])
@@ -142,7 +142,7 @@ def test_an_error_of_cuda_ends_all_ranks_with_its_text(ranks):
     no_stream = ranks.libraries.new_stream()
     ranks.libraries.end_stream(no_stream)
 
-    with pytest.raises(_core.CudaError, match="played error") as caught:
+    with pytest.raises(_core.CudaError, match="fake error") as caught:
         ranks.stagings[1].submit(sums.home[1].data_ptr(), sums.call, no_stream, 5.0)
 
     assert caught.value.device == 0

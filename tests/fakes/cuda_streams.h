@@ -1,6 +1,6 @@
-// CUDA's streams and events, played: a stream is a queue with a thread of its own that works off
-// one piece after the other, now and then late. So whatever is not ordered by a stream or an event
-// really runs in another order sooner or later.
+// Fakes of CUDA's streams and events. A stream is a queue with a thread of its own that does one
+// piece of work after the other, now and then after a delay. So whatever is not ordered by a stream
+// or an event really runs in another order sooner or later.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <set>
 #include <thread>
 
-namespace played {
+namespace fake {
 
 struct Signal {
   std::mutex mutex;
@@ -32,7 +32,7 @@ struct Signal {
   }
 };
 
-// What a played NCCL queues its groups on, from another library: hence virtual.
+// The fake NCCL, another library, queues its groups on this: hence virtual.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -114,4 +114,4 @@ struct Event {
   std::shared_ptr<Signal> last;
 };
 
-}  // namespace played
+}  // namespace fake

@@ -7,7 +7,7 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
-from tests.streams.ranks import Bucket, Ranks
+from tests.gpu.ranks import Bucket, Ranks
 
 
 @pytest.fixture(name="ranks")
@@ -107,7 +107,7 @@ def test_an_error_that_nccl_finds_comes_before_the_deadline(ranks, lane):
     error = raised(lambda: ranks.executors[2].wait(ticket))
 
     assert not isinstance(error, pat.TransportTimeout)
-    assert str(error) == "NCCL: rank 2: messages: remote process exited (played)"
+    assert str(error) == "NCCL: rank 2: messages: remote process exited (fake)"
     again = raised(lambda: bucket.submit(ranks, 2))
     assert str(again) == str(error)
     assert str(raised(ranks.executors[2].check)) == str(error)
@@ -126,7 +126,7 @@ def test_ranks_that_do_not_agree_on_sizes_fail(libraries):
     told = ranks.each(one_rank)
     ranks.close(1.0)
 
-    assert any("played error" in str(error) for error in told)
+    assert any("fake error" in str(error) for error in told)
 
 
 def test_abort_ends_what_is_in_flight(ranks):
@@ -222,7 +222,7 @@ def test_programs_and_calls_that_do_not_fit_are_refused(ranks):
 
 
 def test_a_stream_that_is_none_fails_as_cuda_does(ranks):
-    with pytest.raises(_core.CudaError, match="device 0: .*played error"):
+    with pytest.raises(_core.CudaError, match="device 0: .*fake error"):
         ranks.executors[0].submit(bucket_of(ranks).programs[0], 0, 0, "float32", "sum", 1, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""An engine's collectives on a played GPU's memory, staged and direct: sums, order and times."""
+"""An engine's collectives on a fake GPU's memory, staged and direct: sums, order and times."""
 
 import itertools
 import random
@@ -10,7 +10,7 @@ import torch
 import patallreduce as pat
 from patallreduce import _core
 from tests.communicator.reference import DTYPES, OPS
-from tests.streams.staged import StagedRanks, Sums
+from tests.gpu.staged import StagedRanks, Sums
 
 # Not those whose schedules need a measured link, or peers that are known late: see below.
 ALGORITHMS = sorted(set(pat.algorithms()) - {"clairvoyant", "slt_dynamic"})

@@ -1,5 +1,5 @@
-// The kernels' library without a GPU: every thread's code runs on the processor, one thread after
-// the other, in host memory. What the core and the tests see of it is the real library's interface.
+// A fake of the kernels' library: every thread's code runs on the processor, one thread after the
+// other, in host memory. The core and the tests see the real library's interface.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "played_streams.h"
+#include "cuda_streams.h"
 #include "reduction/cuda_interface.h"
 #include "reduction/gpu_kernel.h"
 
@@ -41,25 +41,25 @@ std::size_t threads_of(const PatrCudaLaunch* launch) {
 // The default stream has nothing queued: its work is done at once.
 template <typename Work>
 int queue(void* stream, Work work) {
-  if (!played::exists(stream)) return launch_failure;
+  if (!fake::exists(stream)) return launch_failure;
   if (stream == nullptr) {
     work();
   } else {
-    static_cast<played::Queue*>(stream)->add(work);
+    static_cast<fake::Queue*>(stream)->add(work);
   }
   return 0;
 }
 
 }  // namespace
 
-PATR_EXPORT int played_synchronise(void* stream);
+PATR_EXPORT int fake_synchronise(void* stream);
 
 int patr_cuda_interface() { return patr_cuda_interface_version; }
 const char* patr_cuda_build() { return "this processor"; }
 const char* patr_cuda_error_name(int error) {
   return error == no_kernel_image ? "cudaErrorNoKernelImageForDevice" : "cudaErrorLaunchFailure";
 }
-const char* patr_cuda_error_text(int) { return "played error"; }
+const char* patr_cuda_error_text(int) { return "fake error"; }
 
 int patr_cuda_versions(int* driver, int* kernels) {
   *driver = *kernels = 13000;
@@ -73,7 +73,7 @@ int patr_cuda_device_count(int* count) {
 
 // The second device is too old.
 int patr_cuda_device(int device, PatrCudaDevice* facts) {
-  std::strcpy(facts->name, device == 0 ? "Player" : "Relic");
+  std::strcpy(facts->name, device == 0 ? "Fake" : "Relic");
   facts->major = device == 0 ? 9 : 3;
   facts->minor = 0;
   facts->multiprocessors = 10;
@@ -120,33 +120,33 @@ int patr_cuda_divide(const PatrCudaLaunch* launch, void* data, std::size_t count
 
 int patr_cuda_stream_create(int, void** stream) {
   static std::atomic<unsigned> seed{1};
-  auto* const made = new played::Queue(seed++);
-  std::lock_guard lock(played::existing().mutex);
-  played::existing().streams.insert(made);
+  auto* const made = new fake::Queue(seed++);
+  std::lock_guard lock(fake::existing().mutex);
+  fake::existing().streams.insert(made);
   *stream = made;
   return 0;
 }
 
 int patr_cuda_stream_destroy(int, void* stream) {
   {
-    std::lock_guard lock(played::existing().mutex);
-    if (played::existing().streams.erase(stream) == 0) return launch_failure;
+    std::lock_guard lock(fake::existing().mutex);
+    if (fake::existing().streams.erase(stream) == 0) return launch_failure;
   }
-  delete static_cast<played::Queue*>(stream);
+  delete static_cast<fake::Queue*>(stream);
   return 0;
 }
 
 int patr_cuda_stream_wait(int, void* stream, void* event) {
-  if (!played::exists(stream)) return launch_failure;
-  std::shared_ptr<played::Signal> signal;
+  if (!fake::exists(stream)) return launch_failure;
+  std::shared_ptr<fake::Signal> signal;
   {
-    auto* const recorded = static_cast<played::Event*>(event);
+    auto* const recorded = static_cast<fake::Event*>(event);
     std::lock_guard lock(recorded->mutex);
     signal = recorded->last;
   }
   if (!signal) return 0;
   if (stream != nullptr) {
-    static_cast<played::Queue*>(stream)->wait(signal);
+    static_cast<fake::Queue*>(stream)->wait(signal);
     return 0;
   }
   std::unique_lock lock(signal->mutex);
@@ -159,29 +159,29 @@ static std::atomic<void*> captured{nullptr};
 
 int patr_cuda_stream_captures(int, void* stream, int* captures) {
   *captures = stream != nullptr && stream == captured;
-  return played::exists(stream) ? 0 : launch_failure;
+  return fake::exists(stream) ? 0 : launch_failure;
 }
 
 int patr_cuda_event_create(int, void** event) {
-  *event = new played::Event;
-  std::lock_guard lock(played::existing().mutex);
-  played::existing().events.insert(*event);
+  *event = new fake::Event;
+  std::lock_guard lock(fake::existing().mutex);
+  fake::existing().events.insert(*event);
   return 0;
 }
 
 int patr_cuda_event_destroy(int, void* event) {
   {
-    std::lock_guard lock(played::existing().mutex);
-    if (played::existing().events.erase(event) == 0) return launch_failure;
+    std::lock_guard lock(fake::existing().mutex);
+    if (fake::existing().events.erase(event) == 0) return launch_failure;
   }
-  delete static_cast<played::Event*>(event);
+  delete static_cast<fake::Event*>(event);
   return 0;
 }
 
 int patr_cuda_event_record(int, void* event, void* stream) {
-  auto signal = std::make_shared<played::Signal>();
+  auto signal = std::make_shared<fake::Signal>();
   {
-    auto* const recorded = static_cast<played::Event*>(event);
+    auto* const recorded = static_cast<fake::Event*>(event);
     std::lock_guard lock(recorded->mutex);
     recorded->last = signal;
   }
@@ -189,13 +189,13 @@ int patr_cuda_event_record(int, void* event, void* stream) {
 }
 
 int patr_cuda_event_query(int, void* event, int* done) {
-  auto* const recorded = static_cast<played::Event*>(event);
+  auto* const recorded = static_cast<fake::Event*>(event);
   std::lock_guard lock(recorded->mutex);
   *done = !recorded->last || recorded->last->is_given();
   return 0;
 }
 
-int patr_cuda_stream_synchronise(int, void* stream) { return played_synchronise(stream); }
+int patr_cuda_stream_synchronise(int, void* stream) { return fake_synchronise(stream); }
 
 int patr_cuda_copy(int, void* stream, void* to, const void* from, std::size_t bytes) {
   return queue(stream, [=] { std::memcpy(to, from, bytes); });
@@ -204,15 +204,15 @@ int patr_cuda_copy(int, void* stream, void* to, const void* from, std::size_t by
 int patr_cuda_allocate(int, void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
   std::memset(*memory, 0xff, bytes);  // a NaN, or minus one
-  std::lock_guard lock(played::existing().mutex);
-  played::existing().memory.insert(*memory);
+  std::lock_guard lock(fake::existing().mutex);
+  fake::existing().memory.insert(*memory);
   return 0;
 }
 
 int patr_cuda_release(int, void* memory) {
   {
-    std::lock_guard lock(played::existing().mutex);
-    if (played::existing().memory.erase(memory) == 0) return launch_failure;
+    std::lock_guard lock(fake::existing().mutex);
+    if (fake::existing().memory.erase(memory) == 0) return launch_failure;
   }
   std::free(memory);
   return 0;
@@ -231,27 +231,27 @@ int patr_cuda_set_current(int, int* before) {
 
 // For tests, by ctypes.
 
-PATR_EXPORT int played_sleep(void* stream, int milliseconds) {
+PATR_EXPORT int fake_sleep(void* stream, int milliseconds) {
   return queue(stream,
                [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
 }
 
-PATR_EXPORT int played_synchronise(void* stream) {
-  auto signal = std::make_shared<played::Signal>();
+PATR_EXPORT int fake_synchronise(void* stream) {
+  auto signal = std::make_shared<fake::Signal>();
   const int result = queue(stream, [signal] { signal->give(); });
   std::unique_lock lock(signal->mutex);
   if (result == 0) signal->changed.wait(lock, [&] { return signal->given; });
   return result;
 }
 
-PATR_EXPORT int played_capture(void* stream) {
+PATR_EXPORT int fake_capture(void* stream) {
   captured = stream;
   return 0;
 }
 
 // How many streams, events and blocks of memory there are.
-PATR_EXPORT int played_count() {
-  std::lock_guard lock(played::existing().mutex);
-  const auto& all = played::existing();
+PATR_EXPORT int fake_count() {
+  std::lock_guard lock(fake::existing().mutex);
+  const auto& all = fake::existing();
   return int(all.streams.size() + all.events.size() + all.memory.size());
 }

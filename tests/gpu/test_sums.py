@@ -1,4 +1,4 @@
-"""Every algorithm over played streams, whose work is late at random: right sums to the bit."""
+"""Every algorithm over fake streams, whose work is late at random: right sums to the bit."""
 
 import random
 import time
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Schedule, Step
-from tests.streams.ranks import Bucket, Ranks
+from tests.gpu.ranks import Bucket, Ranks
 
 COLLECTIVES = ["all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast"]
 NAMES = [(collective, name) for collective in COLLECTIVES for name in pat.algorithms(collective)]

@@ -10,8 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 import patallreduce as pat
 from patallreduce import Link, cuda, nccl
 from patallreduce.gpus import Gpus
+from tests.gpu.communicators import CPU, GpuRanks
 from tests.hooks.conftest import group_of_one  # noqa: F401 (a fixture)
-from tests.streams.communicators import CPU, GpuRanks
 
 COUNT = 3
 LATE_S = 0.06

@@ -1,4 +1,4 @@
-"""Ranks as threads, each with an engine over loopback and a Staging on a played GPU."""
+"""Ranks as threads, each with an engine over loopback and a Staging on a fake GPU."""
 
 from concurrent.futures import ThreadPoolExecutor
 

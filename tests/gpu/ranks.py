@@ -1,56 +1,11 @@
-"""Ranks as threads, each with an executor over played libraries, and what their sums should be."""
+"""Ranks as threads, each with an executor over fake libraries, and what their sums should be."""
 
-import ctypes
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from patallreduce import _core
 from tests.cuda.patterns import name_of
-
-
-class PlayedLibraries:
-    """Paths of the two libraries, and what they let tests see and do."""
-
-    def __init__(self, gpu, nccl):
-        self.gpu = gpu
-        self.nccl = nccl
-        self._gpu = ctypes.CDLL(gpu)
-        self._nccl = ctypes.CDLL(nccl)
-
-    def count(self):
-        """How many streams, events and blocks of memory there are."""
-        return self._gpu.played_count()
-
-    def sleep(self, stream, milliseconds):
-        """Keep a stream busy."""
-        assert self._gpu.played_sleep(ctypes.c_void_p(stream), milliseconds) == 0
-
-    def synchronise(self, stream):
-        assert self._gpu.played_synchronise(ctypes.c_void_p(stream)) == 0
-
-    def capture(self, stream):
-        self._gpu.played_capture(ctypes.c_void_p(stream))
-
-    def break_connection(self, unique_id, rank):
-        """Let NCCL find that a peer of this rank is gone."""
-        assert self._nccl.played_break(unique_id.rstrip(b"\0"), rank) == 0
-
-    def aborted(self, unique_ids, rank):
-        """In how many lanes a rank has given NCCL up."""
-        return sum(self._nccl.played_aborted(one.rstrip(b"\0"), rank) for one in unique_ids)
-
-    def received(self, unique_ids, rank):
-        """How many messages NCCL has given a rank so far, in all its lanes."""
-        return sum(self._nccl.played_received(one.rstrip(b"\0"), rank) for one in unique_ids)
-
-    def new_stream(self):
-        stream = ctypes.c_void_p()
-        assert self._gpu.patr_cuda_stream_create(0, ctypes.byref(stream)) == 0
-        return stream.value
-
-    def end_stream(self, stream):
-        assert self._gpu.patr_cuda_stream_destroy(0, ctypes.c_void_p(stream)) == 0
 
 
 class Ranks:

@@ -1,15 +1,15 @@
-#include "played.h"
+#include "fakes.h"
 
-#include "../cuda/played_library.cpp"
-#include "../streams/played_nccl.cpp"
+#include "../fakes/cuda_library.cpp"
+#include "../fakes/nccl.cpp"
 
 namespace patallreduce::native {
 
 using gpu::NcclLibrary;
 using reduction::CudaLibrary;
 
-const CudaLibrary& played_library() {
-  static const CudaLibrary library{"played",
+const CudaLibrary& fake_cuda() {
+  static const CudaLibrary library{"fake",
                                    patr_cuda_interface,
                                    patr_cuda_build,
                                    patr_cuda_error_name,
@@ -38,8 +38,8 @@ const CudaLibrary& played_library() {
   return library;
 }
 
-const NcclLibrary& played_nccl() {
-  static const NcclLibrary library{"played",
+const NcclLibrary& fake_nccl() {
+  static const NcclLibrary library{"fake",
                                    "2.27.3",
                                    ncclGetVersion,
                                    ncclGetErrorString,

@@ -1,4 +1,4 @@
-// NCCL, played among threads of one process in host memory, on played streams.
+// A fake of NCCL among threads of one process in host memory, on fake streams.
 //
 // As NCCL's: a group is one piece of a stream's work, which is over when all its messages are; the
 // k-th send to a peer goes into its k-th receive from here, whatever else is waiting; nothing is
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "../cuda/played_streams.h"
+#include "cuda_streams.h"
 #include "gpu/nccl/nccl_library.h"
 
 using namespace patallreduce::gpu;
@@ -38,7 +38,7 @@ struct Hub {
   std::mutex mutex;
   std::condition_variable changed;
   int joined = 0;
-  std::map<int, int> received;  // rank -> messages that have come
+  std::map<int, int> received;  // rank -> messages received
   std::map<std::pair<int, int>, std::deque<std::shared_ptr<Message>>> sends, receives;
 };
 
@@ -68,7 +68,7 @@ struct Posted {
   std::shared_ptr<Message> message;
 };
 thread_local std::vector<Posted> group;
-thread_local played::Stream* group_stream = nullptr;
+thread_local fake::Stream* group_stream = nullptr;
 thread_local bool grouped = false;
 
 Comm* comm_of(PatrNcclComm* comm) { return reinterpret_cast<Comm*>(comm); }
@@ -135,7 +135,7 @@ int post(bool sends, char* memory, std::size_t bytes, int type, int peer, PatrNc
   const bool valid = grouped && type == nccl_bytes && peer >= 0 && peer < mine->ranks &&
                      stream != nullptr && bytes > 0 && memory != nullptr;
   if (!valid) return invalid_argument;
-  auto* const here = static_cast<played::Stream*>(stream);
+  auto* const here = static_cast<fake::Stream*>(stream);
   if (group_stream != nullptr && group_stream != here) return invalid_usage;
   group_stream = here;
   auto message = std::make_shared<Message>();
@@ -152,14 +152,14 @@ EXPORT int ncclGetVersion(int* version) {
   return success;
 }
 EXPORT const char* ncclGetErrorString(int result) {
-  return result == remote_error ? "remote process exited" : "played error";
+  return result == remote_error ? "remote process exited" : "fake error";
 }
-EXPORT const char* ncclGetLastError(PatrNcclComm*) { return "played"; }
+EXPORT const char* ncclGetLastError(PatrNcclComm*) { return "fake"; }
 
 EXPORT int ncclGetUniqueId(PatrNcclUniqueId* id) {
   static std::atomic<int> next{0};
   std::memset(id->internal, 0, sizeof id->internal);
-  const std::string text = "played " + std::to_string(next++);
+  const std::string text = "fake " + std::to_string(next++);
   text.copy(id->internal, text.size());
   return success;
 }
@@ -208,7 +208,7 @@ EXPORT int ncclGroupEnd() {
   grouped = false;
   std::vector<Posted> posted = std::move(group);
   group.clear();
-  played::Stream* const stream = group_stream;
+  fake::Stream* const stream = group_stream;
   group_stream = nullptr;
   if (posted.empty()) return success;
   {
@@ -229,7 +229,7 @@ EXPORT int ncclRecv(void* memory, std::size_t count, int type, int peer, PatrNcc
 }
 
 // For tests: NCCL finds that a rank's peer is gone.
-EXPORT int played_break(const char* id, int rank) {
+EXPORT int fake_break(const char* id, int rank) {
   std::lock_guard lock(existing().mutex);
   const auto found = existing().comms.find({id, rank});
   if (found == existing().comms.end()) return invalid_argument;
@@ -238,14 +238,14 @@ EXPORT int played_break(const char* id, int rank) {
 }
 
 // For tests: whether a rank has given the communicator up.
-EXPORT int played_aborted(const char* id, int rank) {
+EXPORT int fake_aborted(const char* id, int rank) {
   std::lock_guard lock(existing().mutex);
   const auto found = existing().comms.find({id, rank});
   return found == existing().comms.end() ? -1 : int(found->second->aborted);
 }
 
 // For tests: how many messages a rank has been given so far.
-EXPORT int played_received(const char* id, int rank) {
+EXPORT int fake_received(const char* id, int rank) {
   std::lock_guard lock(existing().mutex);
   const auto found = existing().hubs.find(id);
   if (found == existing().hubs.end()) return -1;

@@ -15,7 +15,7 @@ ITERATIONS = 30
 
 
 def losses(model, options, gpu, ddp_arguments):
-    """Of a training on the processor, and of the same on the played GPU."""
+    """Of a training on the processor, and of the same on the fake GPU."""
 
     def one(posing):
         handles = []

@@ -1,4 +1,4 @@
-"""What ranks do on a GPU (tests/cuda/rank_bodies.py), tried on threads over played libraries."""
+"""What ranks do on a GPU (tests/cuda/rank_bodies.py), tried on threads over fake libraries."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import torch.distributed as dist
 from tests.cuda import rank_bodies
 from tests.cuda.patterns import DTYPES, OPS
 from tests.cuda.rank_bodies import VICTIM, Call, Rank
-from tests.streams.communicators import CPU, GpuRanks
+from tests.gpu.communicators import CPU, GpuRanks
 
 ROOT = Path(__file__).parents[2]
 
