@@ -93,7 +93,7 @@ wheel-check:
 # mypy follows no package_dir mapping: show it the package as it installs.
 $(TYPED): .venv/ready
 	rm -rf $(TYPED) && mkdir -p $(TYPED)/patallreduce
-	ln -s $(CURDIR)/patallreduce/*.py* $(CURDIR)/patallreduce/py.typed $(CURDIR)/hooks $(TYPED)/patallreduce/
+	ln -s $(filter-out %.so %__pycache__,$(wildcard $(CURDIR)/patallreduce/*)) $(CURDIR)/hooks $(TYPED)/patallreduce/
 
 lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .

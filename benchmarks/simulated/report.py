@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.allreduce.report import describe_size
 from benchmarks.lab.plan import Record
-from patallreduce.figures import figure, save
+from patallreduce.pictures.figures import figure, save
 
 
 def print_tables(cells: list[Record], summary: Record) -> None:
