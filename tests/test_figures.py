@@ -17,9 +17,8 @@ FIGURES = [
     for subject in (training, collectives, costs, reproducible, architecture)
     for figure in subject.figures()
 ]
-DOCUMENTS = ["README.md", "REPRODUCIBLE.md", "ARCHITECTURE.md", "GPU.md"] + sorted(
-    str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")
-)
+PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
+DOCUMENTS = ["README.md", "REPRODUCIBLE.md", "ARCHITECTURE.md", "GPU.md", *PAGES]
 UNIT = r"(?:ns|us|ms|s|seconds?|min|minutes?|h|%|times|x|[GMK]B/s)"
 # A number with a unit, or a decimal fraction, as ratios are; not the version or name of something.
 NUMBER = re.compile(

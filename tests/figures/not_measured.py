@@ -1,4 +1,4 @@
-"""Numbers with units that the documents say and nobody measured: document -> phrase -> what it is."""
+"""Numbers with units that nobody measured: document -> phrase in it -> what the number is."""
 
 from __future__ import annotations
 
