@@ -24,6 +24,13 @@ def layers() -> Iterator[Figure]:
         "3,000"
     )
     yield Figure(README, text, "medians", file)
+    text = ", ".join(
+        f"{added_us[parameters]:,.0f} us with {parameters:,}{' parameters' * (parameters == 10)}"
+        for parameters in (10, 100, 1000, 3000)
+    )
+    each_us = [record["plain_us"] / record["parameters"] for record in load(file)]
+    text += f", beside {min(each_us):.0f} to {max(each_us):.0f} us"
+    yield Figure("hooks/layers.py", text, "medians", file)
 
 
 def leader() -> Iterator[Figure]:
