@@ -11,7 +11,7 @@
 #include "reduction/cuda_interface.h"
 #include "reduction/gpu_kernel.h"
 
-using namespace patallreduce;
+using namespace patallreduce::reduction;
 
 namespace {
 

@@ -5,6 +5,9 @@
 
 namespace patallreduce::native {
 
+using gpu::NcclLibrary;
+using reduction::CudaLibrary;
+
 const CudaLibrary& played_library() {
   static const CudaLibrary library{"played",
                                    patr_cuda_interface,

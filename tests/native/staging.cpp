@@ -1,5 +1,5 @@
 // Collectives on a played GPU's memory, staged and direct: right, or all ended by one rank.
-#include "streams/staging.h"
+#include "gpu/staged/staging.h"
 
 #include <cmath>
 
@@ -8,6 +8,13 @@
 #include "played.h"
 
 namespace patallreduce::native {
+
+using executor::Call;
+using executor::Engine;
+using gpu::StagedTicket;
+using gpu::Staging;
+using gpu::StreamDevice;
+using reduction::Op;
 
 namespace {
 

@@ -8,11 +8,28 @@
 
 #include "check.h"
 #include "errors.h"
+#include "gpu/nccl/calls.h"
 #include "played.h"
 #include "schedule/lanes.h"
-#include "streams/calls.h"
 
 namespace patallreduce::native {
+
+using executor::Call;
+using executor::Engine;
+using executor::Failure;
+using executor::Kind;
+using executor::raise;
+using executor::Ticket;
+using gpu::Nccl;
+using gpu::PatrNcclUniqueId;
+using gpu::StreamCalls;
+using gpu::StreamDevice;
+using gpu::StreamWork;
+using schedule::lanes_for;
+using schedule::Plan;
+using schedule::PlannedBucket;
+using schedule::Schedule;
+using schedule::ScheduleKey;
 
 namespace {
 

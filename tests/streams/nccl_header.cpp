@@ -1,13 +1,13 @@
-// csrc/streams/nccl_library.h beside the real nccl.h: compiles only if calls through our
+// csrc/gpu/nccl/nccl_library.h beside the real nccl.h: compiles only if calls through our
 // declarations pass what NCCL's own would.
 #include <nccl.h>
 
 #include <cstddef>
 #include <type_traits>
 
-#include "streams/nccl_library.h"
+#include "gpu/nccl/nccl_library.h"
 
-using namespace patallreduce;
+using namespace patallreduce::gpu;
 
 namespace {
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "../cuda/played_streams.h"
-#include "streams/nccl_library.h"
+#include "gpu/nccl/nccl_library.h"
 
-using namespace patallreduce;
+using namespace patallreduce::gpu;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
