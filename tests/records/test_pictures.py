@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from patallreduce import figures, pictures
+from patallreduce.pictures import __init__ as pictures
+from patallreduce.pictures.__init__ import figures
 
 pytest.importorskip("matplotlib")
 
