@@ -73,6 +73,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.clairvoyant
 	$(BIN)/python -m benchmarks.clairvoyant_allreduce
+	$(BIN)/python -m benchmarks.segments --output out/bench/segments.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 

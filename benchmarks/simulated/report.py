@@ -71,7 +71,7 @@ def draw(cells: list[Record], summary: Record, path: Path) -> None:
             [cell["measured_s"] * 1e3 for cell in of],
             [cell["simulated_s"] * 1e3 for cell in of],
             "o",
-            color=f"C{index}",
+            color=pyplot.colormaps["tab20"](index),
             markersize=4,
             alpha=0.8,
             label=f"{name}: {summary['error_by_algorithm'][name]:.1%}",
