@@ -284,7 +284,7 @@ class Engine:
     @property
     def scratch_peak_bytes(self) -> int: ...
 
-# Collectives on a GPU's streams (csrc/streams). `library`, streams and addresses as of
+# Collectives on a GPU's streams (csrc/gpu). `library`, streams and addresses as of
 # CudaReduction; nccl: path or name of NCCL's library; unique_ids: one per lane. Every rank queues
 # the same collectives in the same order, with programs of one schedule and equal options.
 
@@ -362,8 +362,8 @@ class StreamExecutor:
     @property
     def events(self) -> int: ...
 
-# An engine's collectives on a GPU's memory (csrc/streams/staging.h). `direct`: the transport moves
-# the GPU's memory; else copies go through pinned memory of the host.
+# An engine's collectives on a GPU's memory (csrc/gpu/staged/staging.h). `direct`: the transport
+# moves the GPU's memory; else copies go through pinned memory of the host.
 
 class StagedTicket:
     @property

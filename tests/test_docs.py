@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 import patallreduce as pat
-from patallreduce.communicator import environment
+from patallreduce.communicator.communicator import environment
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+# What a user reads: README and the pages beside it.
+README = "\n".join(
+    page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+)
 DOCUMENTS = [README] + [
     (ROOT / name).read_text(encoding="utf-8")
     for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "GPU.md")
@@ -27,7 +30,8 @@ def test_every_algorithm_has_a_source_and_is_in_the_readme():
 def test_every_algorithm_file_names_cost_and_source():
     names = set(pat.algorithms())
     for name in names:
-        head = (ROOT / "csrc" / "algorithms" / f"{name}.cpp").read_text(encoding="utf-8")[:2000]
+        source = next((ROOT / "csrc" / "algorithms").rglob(f"{name}.cpp"))
+        head = source.read_text(encoding="utf-8")[:2000]
         for word in ("messages", "sum order", "source"):
             assert word in head, (name, word)
 

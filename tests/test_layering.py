@@ -14,16 +14,16 @@ CORE = ROOT / "csrc"
 OPEN = {"errors.h", "clock.h", "wire.h"}
 MAY_INCLUDE = {
     "schedule": set(),
-    "algorithms": {"schedule"},
-    "simulator": {"schedule"},
-    "selection": {"schedule", "algorithms", "simulator"},
+    "pricing": {"schedule"},
+    "algorithms": {"schedule", "pricing"},
+    "selection": {"schedule", "pricing", "algorithms"},
     "prediction": set(),
     "monitor": {"schedule", "selection", "prediction", "transport"},
     "reduction": set(),
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},
     "tree_sum": {"reduction", "executor"},
-    "streams": {"schedule", "reduction", "executor"},
+    "gpu": {"schedule", "reduction", "executor"},
 }
 FOLDERS = sorted(path.name for path in CORE.iterdir() if path.is_dir())
 SOURCES = sorted(path for path in CORE.rglob("*") if path.suffix in {".h", ".cpp", ".cu", ".cuh"})
@@ -52,6 +52,15 @@ def test_a_folder_includes_only_what_lies_below_it(folder):
         if quoted and what not in OPEN and what.split("/")[0] not in allowed
     ]
     assert wrong == []
+
+
+def test_every_folder_has_a_namespace_of_its_own():
+    """Two classes of one name in one namespace are undefined behaviour that no linker reports."""
+    for source in SOURCES:
+        parts = source.relative_to(CORE).parts
+        name = "patallreduce" + (f"::{parts[0]}" if len(parts) > 1 else "")
+        opened = re.findall(r"^namespace (\w\S*) \{", source.read_text(), re.MULTILINE)
+        assert set(opened) <= {name}, f"{source} opens {opened}, expected {name}"
 
 
 def test_quoted_includes_are_paths_of_the_core():

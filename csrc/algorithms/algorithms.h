@@ -4,7 +4,10 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Steps;
 
 Steps ring(const Problem& problem, int rank);
 Steps slt(const Problem& problem, int rank);
@@ -58,4 +61,4 @@ std::vector<Steps> clairvoyant_all_reduce(const Problem& problem);
 int ring_rounds(const Problem& problem);
 void append_ring_round(const Problem& problem, int rank, int round, Steps& steps);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 ArrivalOrder arrival_order(const Problem& problem, int rank) {
   ArrivalOrder order;
@@ -18,4 +20,4 @@ ArrivalOrder arrival_order(const Problem& problem, int rank) {
   return order;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -7,7 +7,9 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 struct ArrivalOrder {
   std::vector<std::int32_t> ranks;  // ranks[id] arrives id-th
@@ -20,4 +22,4 @@ struct ArrivalOrder {
 
 ArrivalOrder arrival_order(const Problem& problem, int rank);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -6,7 +6,11 @@
 #include "schedule/parts.h"
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Part;
+using schedule::Steps;
+using schedule::Verb;
 
 inline void pass(Steps& steps, Verb verb, int peer, Part range, int round = -1) {
   for (int s = range.first; s < range.last; ++s) steps.push_back({verb, peer, s, s + 1, round});
@@ -22,4 +26,4 @@ inline void exchange(Steps& steps, int to, Part out, Verb take, int from, Part i
   }
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -1,7 +1,7 @@
 // Powers of two among numbers of ranks.
 #pragma once
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
 
 // The largest power of two <= n, n >= 1.
 inline int power_of_two_within(int n) {
@@ -17,4 +17,4 @@ inline int floor_log2(int n) {
   return exponent;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -8,7 +8,12 @@
 #include "algorithms/powers.h"
 #include "algorithms/trees.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Part;
+using schedule::part;
+using schedule::Problem;
+using schedule::Verb;
 
 std::vector<RadixRound> nearest_first(const std::vector<int>& radices) {
   std::vector<RadixRound> rounds;
@@ -134,4 +139,4 @@ void RadixSteps::gather() {
   }
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

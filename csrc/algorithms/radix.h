@@ -22,7 +22,12 @@
 #include "schedule/parts.h"
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Part;
+using schedule::Problem;
+using schedule::Steps;
+using schedule::Verb;
 
 struct RadixRound {
   int radix, stride;
@@ -82,4 +87,4 @@ class RadixSteps {
   int round_ = 0;  // of the next message
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

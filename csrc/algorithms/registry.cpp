@@ -4,7 +4,11 @@
 #include "algorithms/algorithms.h"
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Schedule;
+using schedule::Steps;
 
 namespace {
 
@@ -140,4 +144,4 @@ Schedule generate(const std::string& algorithm, const Problem& problem,
   return schedule;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -6,7 +6,11 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Schedule;
+using schedule::Steps;
 
 struct Algorithm {
   const char* name;
@@ -34,4 +38,4 @@ Steps generate_steps(const std::string& algorithm, const Problem& problem, int r
 Schedule generate(const std::string& algorithm, const Problem& problem,
                   const std::string& collective = "");
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -3,7 +3,11 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/registry.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Steps;
+using schedule::StepSource;
 
 namespace {
 
@@ -62,4 +66,4 @@ std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem
   return std::make_unique<ByRank>(problem, found);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

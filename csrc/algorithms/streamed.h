@@ -7,10 +7,13 @@
 
 #include "schedule/step_source.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::StepSource;
 
 // Throws ScheduleError for an unknown algorithm or a problem that makes no sense.
 std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem,
                                      const std::string& collective = "");
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -5,7 +5,12 @@
 
 #include "algorithms/powers.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Part;
+using schedule::part;
+using schedule::Steps;
+using schedule::Verb;
 
 // `chains` <= ranks - 1 are used; one child each where there are as many.
 Family chain_family(int ranks, int place, int chains) {
@@ -110,4 +115,4 @@ Steps broadcast_along(const Family& family, int segments) {
   return steps;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

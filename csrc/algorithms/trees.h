@@ -26,7 +26,10 @@
 #include "schedule/parts.h"
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Part;
+using schedule::Steps;
 
 struct Family {
   int parent = -1;            // the root has none
@@ -57,4 +60,4 @@ Steps reduce_along(const Family& family, int segments);
 Steps reduce_by_child(const Family& family, int segments);
 Steps broadcast_along(const Family& family, int segments);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

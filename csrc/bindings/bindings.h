@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-namespace patallreduce {
+namespace patallreduce::bindings {
 
 namespace py = pybind11;
 
@@ -21,4 +21,4 @@ void bind_monitor(py::module_& m);
 void bind_prediction(py::module_& m);
 void bind_tree_sum(py::module_& m);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -5,7 +5,12 @@
 
 #include "bindings/bindings.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using reduction::CudaLibrary;
+using reduction::CudaReduction;
+using reduction::find_dtype;
+using reduction::find_op;
 
 namespace {
 
@@ -68,4 +73,4 @@ void bind_cuda(py::module_& m) {
           "data"_a, "count"_a, "dtype"_a, "divisor"_a, "stream"_a = 0, NoGil());
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

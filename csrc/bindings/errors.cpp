@@ -4,7 +4,7 @@
 
 #include "bindings/bindings.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
 
 namespace {
 
@@ -71,4 +71,4 @@ void bind_errors(py::module_& m) {
   });
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -10,7 +10,26 @@
 #include "errors.h"
 #include "executor/engine.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using algorithms::Algorithm;
+using algorithms::find_algorithm;
+using algorithms::generate;
+using algorithms::generate_steps;
+using algorithms::known_algorithm;
+using executor::Call;
+using executor::Engine;
+using executor::EngineOptions;
+using executor::find_carrier;
+using executor::raise;
+using executor::Ticket;
+using reduction::Dtype;
+using reduction::Op;
+using schedule::Problem;
+using schedule::Schedule;
+using schedule::ScheduleKey;
+using schedule::Steps;
+using transport::Transport;
 
 using namespace pybind11::literals;
 
@@ -215,4 +234,4 @@ void bind_executor(py::module_& m) {
   m.def("now_s", &now_s, "The clock of all times: CLOCK_MONOTONIC, as time.monotonic().");
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -3,9 +3,12 @@
 
 #include "schedule/schedule_key.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using schedule::Schedule;
+using schedule::ScheduleKey;
 
 // Throws ScheduleError.
 Schedule schedule_of_key(const ScheduleKey& key, int ranks);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -15,17 +15,17 @@ std::string build_info() {
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Native core of patallreduce: schedules, reductions, transports, executor.";
-  patallreduce::bind_errors(m);
-  patallreduce::bind_schedule(m);
-  patallreduce::bind_reduction(m);
-  patallreduce::bind_cuda(m);
-  patallreduce::bind_transport(m);
-  patallreduce::bind_executor(m);
-  patallreduce::bind_streams(m);
-  patallreduce::bind_staging(m);
-  patallreduce::bind_simulation(m);
-  patallreduce::bind_monitor(m);
-  patallreduce::bind_prediction(m);
-  patallreduce::bind_tree_sum(m);
+  patallreduce::bindings::bind_errors(m);
+  patallreduce::bindings::bind_schedule(m);
+  patallreduce::bindings::bind_reduction(m);
+  patallreduce::bindings::bind_cuda(m);
+  patallreduce::bindings::bind_transport(m);
+  patallreduce::bindings::bind_executor(m);
+  patallreduce::bindings::bind_streams(m);
+  patallreduce::bindings::bind_staging(m);
+  patallreduce::bindings::bind_simulation(m);
+  patallreduce::bindings::bind_monitor(m);
+  patallreduce::bindings::bind_prediction(m);
+  patallreduce::bindings::bind_tree_sum(m);
   m.def("build_info", &build_info, "Compiler, language standard, pybind11, date.");
 }

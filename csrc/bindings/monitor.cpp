@@ -9,7 +9,30 @@
 #include "clock.h"
 #include "executor/engine.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using executor::Call;
+using executor::Engine;
+using monitor::Arrived;
+using monitor::Asked;
+using monitor::BucketRecord;
+using monitor::BucketSize;
+using monitor::ClockOffset;
+using monitor::EdgeReached;
+using monitor::IterationRecord;
+using monitor::Leader;
+using monitor::Monitor;
+using monitor::MonitorOptions;
+using monitor::plan_children;
+using monitor::Records;
+using monitor::Report;
+using monitor::Started;
+using reduction::size_of;
+using schedule::Plan;
+using schedule::PlannedBucket;
+using selection::Forecast;
+using selection::Selector;
+using transport::Transport;
 
 using namespace pybind11::literals;
 
@@ -102,7 +125,8 @@ void bind_parts(py::module_& m) {
       .def_readonly("iteration", &Plan::iteration)
       .def_property_readonly("buckets", &buckets_of,
                              "[(elements, element_bytes, algorithm, segments, arrivals_s)]")
-      .def_property_readonly("message_bytes", [](const Plan& plan) { return encode(plan).size(); });
+      .def_property_readonly("message_bytes",
+                             [](const Plan& plan) { return monitor::encode(plan).size(); });
   py::class_<Replay>(m, "Leader", "Turns reports into plans; without thread, clock and messages.")
       .def(py::init<int, std::shared_ptr<Selector>, double>(), "ranks"_a, "selector"_a = nullptr,
            "patience_s_per_byte"_a = 0.0)
@@ -206,4 +230,4 @@ void bind_monitor(py::module_& m) {
       .def("close", &Monitor::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>());
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

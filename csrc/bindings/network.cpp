@@ -1,14 +1,27 @@
 // Networks of any model, and schedules priced on them without being stored.
-#include "simulator/network.h"
+#include "pricing/network.h"
 
 #include <pybind11/stl.h>
 
 #include "algorithms/streamed.h"
 #include "bindings/bindings.h"
 #include "errors.h"
-#include "simulator/streamed.h"
+#include "pricing/streamed.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using algorithms::streamed;
+using pricing::Account;
+using pricing::Link;
+using pricing::LogGP;
+using pricing::Network;
+using pricing::PathStep;
+using pricing::PLogP;
+using pricing::simulate_streamed;
+using pricing::SizeTable;
+using schedule::Problem;
+using schedule::Schedule;
+using schedule::StoredSteps;
 
 using namespace py::literals;
 
@@ -107,4 +120,4 @@ void bind_network(py::module_& m) {
         "As simulate_on_network(), of a schedule that is made while it runs.");
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-namespace patallreduce {
+namespace patallreduce::bindings {
 
 template <typename T, typename... Arguments>
 std::shared_ptr<T> make_owned(Arguments&&... arguments) {
@@ -18,4 +18,4 @@ std::shared_ptr<T> make_owned(Arguments&&... arguments) {
           }};
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

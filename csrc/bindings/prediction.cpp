@@ -7,7 +7,15 @@
 #include "errors.h"
 #include "prediction/predictor.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using prediction::Component;
+using prediction::component_count;
+using prediction::Components;
+using prediction::History;
+using prediction::Job;
+using prediction::Prediction;
+using prediction::Predictor;
 
 using namespace py::literals;
 
@@ -77,4 +85,4 @@ void bind_prediction(py::module_& m) {
   });
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

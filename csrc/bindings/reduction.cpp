@@ -5,7 +5,16 @@
 #include "bindings/bindings.h"
 #include "reduction/float_mode.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using reduction::combine;
+using reduction::divide;
+using reduction::find_dtype;
+using reduction::find_op;
+using reduction::flushes_subnormals;
+using reduction::scale_copy;
+using reduction::triad;
+using reduction::vector_level;
 
 namespace {
 
@@ -51,4 +60,4 @@ void bind_reduction(py::module_& m) {
   m.def("vector_level", &vector_level, "avx512, avx2 or portable: what the kernels use here.");
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -8,15 +8,38 @@
 #include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "errors.h"
+#include "pricing/rounds.h"
 #include "schedule/lanes.h"
 #include "schedule/levels.h"
 #include "schedule/print.h"
 #include "schedule/sum_order.h"
 #include "schedule/table.h"
 #include "schedule/verify.h"
-#include "simulator/rounds.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using algorithms::Algorithm;
+using algorithms::algorithms;
+using algorithms::clairvoyant_by;
+using algorithms::ClairvoyantSchedule;
+using algorithms::generate;
+using algorithms::generate_steps;
+using pricing::rounds_of;
+using schedule::heading;
+using schedule::lanes_for;
+using schedule::lanes_of;
+using schedule::Levels;
+using schedule::levels_of;
+using schedule::Problem;
+using schedule::Schedule;
+using schedule::Step;
+using schedule::Steps;
+using schedule::sum_orders;
+using schedule::SumOrders;
+using schedule::table;
+using schedule::text;
+using schedule::Verb;
+using schedule::verify;
 
 using namespace py::literals;
 
@@ -217,4 +240,4 @@ void bind_schedule(py::module_& m) {
   });
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -5,11 +5,22 @@
 
 #include "bindings/bindings.h"
 #include "errors.h"
+#include "pricing/simulator.h"
 #include "selection/candidates.h"
 #include "selection/selector.h"
-#include "simulator/simulator.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using pricing::Link;
+using pricing::Outcome;
+using pricing::PortUse;
+using pricing::simulate;
+using pricing::Simulation;
+using schedule::Schedule;
+using selection::Candidate;
+using selection::candidates;
+using selection::Choice;
+using selection::Selector;
 
 using namespace py::literals;
 
@@ -135,4 +146,4 @@ void bind_simulation(py::module_& m) {
         "Seconds that a message of so many bytes occupies a port, without latency.");
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -1,12 +1,20 @@
 // Collectives on a GPU's memory over an engine, by raw address.
-#include "streams/staging.h"
+#include "gpu/staged/staging.h"
 
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
 #include "bindings/owned.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using executor::Call;
+using executor::Engine;
+using gpu::StagedTicket;
+using gpu::Staging;
+using gpu::StreamDevice;
+using reduction::CudaLibrary;
+using schedule::Step;
 
 namespace {
 
@@ -82,4 +90,4 @@ void bind_staging(py::module_& m) {
       .def_property_readonly("events", &Staging::events);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -6,9 +6,33 @@
 #include "bindings/owned.h"
 #include "clock.h"
 #include "errors.h"
-#include "streams/calls.h"
+#include "gpu/nccl/calls.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using executor::Call;
+using executor::Engine;
+using executor::raise;
+using executor::Ticket;
+using gpu::Apply;
+using gpu::Behind;
+using gpu::Group;
+using gpu::Memory;
+using gpu::Nccl;
+using gpu::NcclLibrary;
+using gpu::PatrNcclUniqueId;
+using gpu::Stage;
+using gpu::StreamCalls;
+using gpu::StreamDevice;
+using gpu::StreamExecutor;
+using gpu::StreamProgram;
+using gpu::StreamTicket;
+using gpu::StreamWork;
+using gpu::Transfer;
+using reduction::CudaLibrary;
+using reduction::find_dtype;
+using reduction::find_op;
+using schedule::Schedule;
 
 namespace {
 
@@ -207,7 +231,7 @@ void bind_streams(py::module_& m) {
                        bool early_out, bool scales) {
              py::gil_scoped_release release;
              return std::const_pointer_cast<StreamProgram>(
-                 compile(schedule, rank, {ports, lanes, regions, early_out, scales}));
+                 gpu::compile(schedule, rank, {ports, lanes, regions, early_out, scales}));
            }),
            "schedule"_a, "rank"_a, py::kw_only(), "ports"_a = 1, "lanes"_a = 1, "regions"_a = 2,
            "early_out"_a = false, "scales"_a = false)
@@ -221,7 +245,7 @@ void bind_streams(py::module_& m) {
           "Per stage: its region of scratch; its groups, each with its lane, the "
           "stage whose sums it waits for, the groups it waits for (lane, stage), "
           "sends and receives; the groups its sums wait for; sums. See "
-          "csrc/streams/program.h.")
+          "csrc/gpu/nccl/program.h.")
       .def_property_readonly(
           "result_behind",
           [](const StreamProgram& program) { return groups_of(program.result_behind); },
@@ -274,4 +298,4 @@ void bind_streams(py::module_& m) {
   bind_calls(m);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -8,7 +8,18 @@
 #include "transport/ucx.h"
 #include "transport/ucx_context.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using transport::Delayed;
+using transport::Events;
+using transport::Loopback;
+using transport::LoopbackHub;
+using transport::Token;
+using transport::Transport;
+using transport::Ucx;
+using transport::ucx_memory_types;
+using transport::ucx_resources;
+using transport::UcxLibrary;
 
 using namespace pybind11::literals;
 
@@ -89,4 +100,4 @@ void bind_transport(py::module_& m) {
       "library"_a, "Transports and devices, e.g. tcp/eth0.");
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

@@ -11,7 +11,24 @@
 #include "tree_sum/reducer.h"
 #include "tree_sum/subtree.h"
 
-namespace patallreduce {
+namespace patallreduce::bindings {
+
+using executor::Engine;
+using executor::Ticket;
+using reduction::DefaultFloatMode;
+using reduction::Dtype;
+using reduction::find_dtype;
+using reduction::find_op;
+using reduction::Op;
+using tree_sum::Index;
+using tree_sum::message_count;
+using tree_sum::RankLookup;
+using tree_sum::start_indices;
+using tree_sum::subtree;
+using tree_sum::tree_messages;
+using tree_sum::TreeMessage;
+using tree_sum::TreeReducer;
+using tree_sum::TreeRequest;
 
 namespace {
 
@@ -86,8 +103,8 @@ void bind_tree_sum(py::module_& m) {
         return ranks;
       },
       "distribution"_a, "indices"_a, no_gil, "Which rank holds each of these elements.");
-  m.attr("TREE_REFUSALS") =
-      py::cast(std::vector<std::string>(tree_refusals.begin(), tree_refusals.end()));
+  m.attr("TREE_REFUSALS") = py::cast(
+      std::vector<std::string>(tree_sum::tree_refusals.begin(), tree_sum::tree_refusals.end()));
 
   py::class_<TreeReducer, std::shared_ptr<TreeReducer>>(m, "TreeReducer")
       .def(py::init([](std::shared_ptr<Engine> engine) {
@@ -101,4 +118,4 @@ void bind_tree_sum(py::module_& m) {
       .def_property_readonly("rounds", &TreeReducer::rounds);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::bindings

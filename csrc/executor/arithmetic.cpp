@@ -4,7 +4,13 @@
 #include <cstring>
 #include <new>
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using reduction::combine;
+using reduction::divide;
+using reduction::Dtype;
+using reduction::Op;
+using reduction::scale_copy;
 
 namespace {
 
@@ -14,14 +20,14 @@ class HostArithmetic final : public Arithmetic {
  public:
   void combine(void* out, void* also, const void* received, const void* held, std::size_t count,
                Dtype dtype, Op op, double scale) override {
-    patallreduce::combine(out, also, received, held, count, dtype, op, scale);
+    reduction::combine(out, also, received, held, count, dtype, op, scale);
   }
   void scale_copy(void* out, const void* in, std::size_t count, Dtype dtype,
                   double scale) override {
-    patallreduce::scale_copy(out, in, count, dtype, scale);
+    reduction::scale_copy(out, in, count, dtype, scale);
   }
   void divide(void* data, std::size_t count, Dtype dtype, std::int64_t divisor) override {
-    patallreduce::divide(data, count, dtype, divisor);
+    reduction::divide(data, count, dtype, divisor);
   }
   void copy(void* out, const void* in, std::size_t bytes) override { std::memcpy(out, in, bytes); }
   void finish() override {}
@@ -44,4 +50,4 @@ Arithmetic& host_arithmetic() {
   return host;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -1,5 +1,5 @@
 // What an operation does to data, in one kind of memory: the processor's, or a GPU's
-// (streams/device_arithmetic.h). The transport moves either; nothing else of the executor looks at
+// (gpu/device/device_arithmetic.h). The transport moves either; nothing else of the executor looks at
 // what it holds.
 //
 // Bits, scale and aliasing as in reduction/reduction.h. What is asked for may still be under way
@@ -12,7 +12,13 @@
 
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using reduction::combine;
+using reduction::divide;
+using reduction::Dtype;
+using reduction::Op;
+using reduction::scale_copy;
 
 class Arithmetic {
  public:
@@ -54,4 +60,4 @@ class Entered {
 // The processor's.
 Arithmetic& host_arithmetic();
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

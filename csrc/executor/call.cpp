@@ -6,7 +6,7 @@
 #include "errors.h"
 #include "wire.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 const char* name(Carrier carrier) {
   constexpr const char* names[] = {"host", "device", "streams"};
@@ -56,4 +56,4 @@ std::uint64_t hash(const Call& call) {
   return hash.value;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

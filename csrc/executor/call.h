@@ -7,7 +7,12 @@
 #include "executor/program.h"
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using reduction::Dtype;
+using reduction::Op;
+using reduction::size_of;
+using schedule::ScheduleKey;
 
 // Labels that are no bucket's.
 constexpr std::int64_t no_label = -1;
@@ -17,7 +22,7 @@ constexpr std::int64_t tree_label = -2;  // a round of tree_sum/: not to be mist
 enum class Carrier : std::uint8_t {
   host,     // the processor's, by the transport
   device,   // a GPU's, by the transport, which knows such memory
-  streams,  // a GPU's, by streams/: the engine compares the calls and has the work queued
+  streams,  // a GPU's, by gpu/: the engine compares the calls and has the work queued
 };
 
 const char* name(Carrier carrier);
@@ -47,4 +52,4 @@ std::string describe(const Call& call);
 // A hash of everything in it.
 std::uint64_t hash(const Call& call);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

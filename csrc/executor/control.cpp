@@ -2,7 +2,12 @@
 
 #include "wire.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using reduction::Dtype;
+using reduction::Op;
+using schedule::get_key;
+using schedule::put;
 
 namespace {
 
@@ -144,4 +149,4 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
   return message;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -11,7 +11,7 @@
 #include "executor/call.h"
 #include "executor/lineup.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 // The sender's transport works and its library speaks this version.
 struct Hello {
@@ -60,4 +60,4 @@ std::string encode(const Message& message);
 // Nothing if the bytes are malformed: lengths and enumerators are checked before use.
 std::optional<Message> decode(const std::string& bytes, int ranks);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

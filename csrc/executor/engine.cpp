@@ -10,7 +10,9 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using transport::Transport;
 
 namespace {
 
@@ -386,4 +388,4 @@ std::size_t Engine::scratch_peak_bytes() {
   return scratch_.peak_bytes() + (device_scratch_ ? device_scratch_->peak_bytes() : 0);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -42,7 +42,13 @@
 #include "schedule/plan.h"
 #include "transport/transport.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::Plan;
+using schedule::Schedule;
+using schedule::ScheduleKey;
+using transport::Events;
+using transport::Transport;
 
 struct EngineOptions {
   double spin_s = 20e-6;                     // idle spinning before sleeping
@@ -247,4 +253,4 @@ class Engine {
 constexpr double longest_rest_s = 0.02;
 constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of another
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

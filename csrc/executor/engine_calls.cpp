@@ -6,7 +6,15 @@
 #include "errors.h"
 #include "executor/engine.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using reduction::size_of;
+using schedule::Plan;
+using schedule::PlannedBucket;
+using schedule::ScheduleKey;
+using schedule::Steps;
+using transport::Events;
+using transport::Token;
 
 namespace {
 
@@ -326,4 +334,4 @@ std::shared_ptr<const Program> Engine::program(const ScheduleKey& key, int place
   if (programs_.size() > kept_programs) programs_.pop_back();
   return made;
 }
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -6,7 +6,9 @@
 #include "errors.h"
 #include "executor/engine.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using transport::Events;
 
 namespace {
 
@@ -230,4 +232,4 @@ void Engine::tell_all(const Message& message) {
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_ && !left_.count(peer)) transport_->control(peer, bytes);
 }
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

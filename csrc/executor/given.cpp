@@ -8,7 +8,17 @@
 #include "schedule/verify.h"
 #include "wire.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::GivenSteps;
+using schedule::max_name_bytes;
+using schedule::max_segments;
+using schedule::Problem;
+using schedule::Schedule;
+using schedule::ScheduleKey;
+using schedule::Step;
+using schedule::Steps;
+using schedule::verify;
 
 namespace {
 
@@ -75,4 +85,4 @@ ScheduleKey given_key(const Schedule& schedule, int ranks, int rank) {
   return key;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

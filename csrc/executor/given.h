@@ -11,10 +11,13 @@
 #include "schedule/schedule.h"
 #include "schedule/schedule_key.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::Schedule;
+using schedule::ScheduleKey;
 
 // What rank `rank` of `ranks` calls `schedule` by. Throws ScheduleError, on all ranks alike, unless
 // it is proved, is for that many ranks and every rank can execute it.
 ScheduleKey given_key(const Schedule& schedule, int ranks, int rank);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 std::vector<std::pair<int, std::vector<Place>>> Lineup::arrived(std::uint64_t seq, int rank) {
   std::vector<std::int32_t>& line = lines_[seq];
@@ -33,4 +33,4 @@ std::vector<std::pair<int, std::vector<Place>>> Lineup::arrived(std::uint64_t se
   return news;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 struct Place {
   std::int32_t place;
@@ -36,4 +36,4 @@ class Lineup {
   std::map<std::uint64_t, std::vector<std::int32_t>> lines_;  // by seq: the ranks so far
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -4,7 +4,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 namespace {
 
@@ -49,4 +49,4 @@ Liveness::Culprit Liveness::culprit(std::uint64_t seq, double now_s, double inte
   return {{}, "all ranks had called it and answered"};
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 class Liveness {
  public:
@@ -44,4 +44,4 @@ class Liveness {
   double first_asked_s_ = 0;  // of the pending stretch
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -5,7 +5,17 @@
 #include "errors.h"
 #include "schedule/offsets.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using reduction::Dtype;
+using reduction::Op;
+using reduction::size_of;
+using schedule::Order;
+using schedule::segment_offsets;
+using schedule::Step;
+using schedule::Verb;
+using transport::Token;
+using transport::Transport;
 
 namespace {
 
@@ -350,4 +360,4 @@ int Operation::waiting_for() const {
   return -1;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -25,7 +25,11 @@
 #include "executor/scratch.h"
 #include "transport/transport.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::Step;
+using transport::Token;
+using transport::Transport;
 
 class Operation {
  public:
@@ -129,4 +133,4 @@ class Operation {
 inline std::uint32_t seq_of(Token token) { return static_cast<std::uint32_t>(token >> 32); }
 inline std::int32_t step_of(Token token) { return static_cast<std::int32_t>(token); }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -4,7 +4,12 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::order_of;
+using schedule::Step;
+using schedule::Steps;
+using schedule::Verb;
 
 namespace {
 
@@ -80,4 +85,4 @@ std::shared_ptr<const Program> compile(Steps steps, int segments, const std::str
   return program;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

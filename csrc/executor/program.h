@@ -11,7 +11,11 @@
 #include "schedule/schedule.h"
 #include "schedule/schedule_key.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::Order;
+using schedule::ScheduleKey;
+using schedule::Steps;
 
 // Who ends with the result. Elsewhere is the rank of a reduce that is not its root: it only lends
 // its contribution, and its memory is never written.
@@ -53,4 +57,4 @@ struct StepsSource {
   std::function<std::string(const ScheduleKey&)> collective;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

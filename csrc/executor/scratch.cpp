@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 namespace {
 
@@ -46,4 +46,4 @@ void Scratch::give(std::byte* piece, std::size_t bytes) {
   free_[size].push_back(piece);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

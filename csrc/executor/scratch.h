@@ -11,7 +11,7 @@
 
 #include "executor/arithmetic.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
 
 class Scratch {
  public:
@@ -36,4 +36,4 @@ class Scratch {
   std::size_t peak_bytes_ = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -7,7 +7,9 @@
 
 #include "executor/call.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::ScheduleKey;
 
 class StreamQueue {
  public:
@@ -20,4 +22,4 @@ class StreamQueue {
   virtual void queue(void* data, const ScheduleKey& key) = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

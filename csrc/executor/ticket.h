@@ -9,7 +9,9 @@
 
 #include "schedule/schedule_key.h"
 
-namespace patallreduce {
+namespace patallreduce::executor {
+
+using schedule::ScheduleKey;
 
 enum class Kind : std::uint8_t { transport, timeout, lost, mismatch, schedule };
 
@@ -38,4 +40,4 @@ struct Ticket {
   std::function<void()> on_done;  // set by submit
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::executor

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace patallreduce {
+namespace patallreduce::monitor {
 
 namespace {
 
@@ -35,4 +35,4 @@ double ClockOffset::error_s() const {
   return sample ? sample->trip_s / 2 : 0;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

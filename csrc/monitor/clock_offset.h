@@ -6,7 +6,7 @@
 
 #include <deque>
 
-namespace patallreduce {
+namespace patallreduce::monitor {
 
 class ClockOffset {
  public:
@@ -28,4 +28,4 @@ class ClockOffset {
   int taken_ = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

@@ -6,7 +6,14 @@
 
 #include "prediction/times.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using prediction::is_duration;
+using prediction::is_time;
+using prediction::Job;
+using prediction::Prediction;
+using schedule::Plan;
+using selection::Forecast;
 
 namespace {
 
@@ -200,4 +207,4 @@ Forecast Leader::forecast(const Stream& stream, std::int64_t iteration, std::siz
   return forecast;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

@@ -21,7 +21,14 @@
 #include "prediction/predictor.h"
 #include "selection/selector.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using prediction::Job;
+using prediction::Prediction;
+using prediction::Predictor;
+using schedule::Plan;
+using schedule::ScheduleKey;
+using selection::Forecast;
 
 class Leader {
  public:
@@ -88,4 +95,4 @@ class Leader {
   std::map<std::int64_t, Stream> streams_;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

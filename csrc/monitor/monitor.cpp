@@ -11,7 +11,12 @@
 #include "clock.h"
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using schedule::Plan;
+using transport::Events;
+using transport::max_control_bytes;
+using transport::Transport;
 
 namespace {
 
@@ -250,4 +255,4 @@ void Monitor::close(double timeout_s) {
   wake_fd_ = -1;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

@@ -21,7 +21,10 @@
 #include "monitor/records.h"
 #include "transport/transport.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using schedule::Plan;
+using transport::Transport;
 
 // To whom a rank hands a plan on: a binomial tree from rank 0. Rank r's children are r + 2^k for
 // every 2^k > r; the nearest has the deepest tree below it and comes last here.
@@ -95,4 +98,4 @@ class Monitor {
   std::thread thread_;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using schedule::Plan;
 
 namespace {
 
@@ -70,4 +72,4 @@ void Records::decided(const Stage& stage, double at_s, int edges,
     record.buckets[b].predicted_s = predicted_s[b];
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

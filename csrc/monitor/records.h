@@ -8,7 +8,9 @@
 
 #include "monitor/reports.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using schedule::Plan;
 
 // Per rank, seconds on the leader's clock; NaN: not known here.
 struct BucketRecord {
@@ -51,4 +53,4 @@ class Records {
   std::deque<IterationRecord> kept_;  // oldest first
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

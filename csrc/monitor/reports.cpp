@@ -2,7 +2,12 @@
 
 #include "wire.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using schedule::get_key;
+using schedule::Plan;
+using schedule::PlannedBucket;
+using schedule::put;
 
 namespace {
 
@@ -157,4 +162,4 @@ std::optional<MonitorMessage> decode_monitor_message(const std::string& bytes, i
   return message;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

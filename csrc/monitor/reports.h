@@ -12,7 +12,9 @@
 
 #include "schedule/plan.h"
 
-namespace patallreduce {
+namespace patallreduce::monitor {
+
+using schedule::Plan;
 
 struct Stage {  // of what a report speaks
   std::int64_t stream = 0;
@@ -68,4 +70,4 @@ std::string encode(const MonitorMessage& message);
 // Nothing if the bytes are malformed: a monitor ignores such a message.
 std::optional<MonitorMessage> decode_monitor_message(const std::string& bytes, int ranks);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::monitor

@@ -1,6 +1,6 @@
 #include "prediction/components.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 const char* name(Component component) {
   switch (component) {
@@ -24,4 +24,4 @@ const char* name(Component component) {
   return "?";
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

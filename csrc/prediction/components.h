@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 enum class Component {
   last,          // as in the last iteration
@@ -31,4 +31,4 @@ struct Components {
   double operator[](Component c) const { return value[std::size_t(c)]; }
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

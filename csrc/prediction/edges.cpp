@@ -4,7 +4,7 @@
 
 #include "prediction/times.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 namespace {
 
@@ -79,4 +79,4 @@ double proportional(const Edge& edge, double usual_offset_s, double usual_rest_s
 
 double linear(const Edge& edge) { return std::min(edge.offset_s / edge.fraction, longest_s); }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

@@ -10,7 +10,7 @@
 
 #include "prediction/history.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 struct Edge {
   double fraction = 0;
@@ -59,4 +59,4 @@ double additive(const Edge& edge, double usual_rest_s);
 double proportional(const Edge& edge, double usual_offset_s, double usual_rest_s);
 double linear(const Edge& edge);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

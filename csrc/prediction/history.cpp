@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 namespace {
 
@@ -67,4 +67,4 @@ bool History::leaves_band(double value) const {
   return std::abs(value - phase_mean_) > band;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

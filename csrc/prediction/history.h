@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 class History {
  public:
@@ -38,4 +38,4 @@ class History {
   int outside_ = 0;  // -1, +1: the last value lay below, above the band
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

@@ -6,7 +6,7 @@
 
 #include "prediction/times.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 namespace {
 
@@ -138,4 +138,4 @@ double Job::shared_s(int depth, const SharedFit::Sample& sample) const {
   return std::abs(shared_s) <= longest_s ? shared_s : std::numeric_limits<double>::quiet_NaN();
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

@@ -19,7 +19,7 @@
 #include "prediction/edges.h"
 #include "prediction/shared_fit.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 // Depth 0: no edge yet; slot + 1: that slot holds the newest edge.
 constexpr int depths = Edges::slots + 1;
@@ -92,4 +92,4 @@ class Job {
   std::array<double, depths> frozen_{};  // means_ as the iteration began
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

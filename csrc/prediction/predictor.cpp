@@ -7,7 +7,7 @@
 
 #include "prediction/times.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 namespace {
 
@@ -209,4 +209,4 @@ Prediction Predictor::predict(std::size_t bucket, double now_s) const {
   return {bounded_s(said_s[best], shift_s(bucket), start_s, now_s), error_s, true};
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

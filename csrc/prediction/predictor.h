@@ -22,7 +22,7 @@
 #include "prediction/history.h"
 #include "prediction/job.h"
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 struct Prediction {
   double arrival_s = 0;
@@ -80,4 +80,4 @@ class Predictor {
   bool ended_ = false, paused_ = false;     // ended_s_, pause_s_ are known
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

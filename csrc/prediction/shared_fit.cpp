@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 namespace {
 
@@ -78,4 +78,4 @@ double SharedFit::at(const Sample& sample) const {
          factor_[2] * sample.edge;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

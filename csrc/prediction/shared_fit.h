@@ -16,7 +16,7 @@
 
 #include <array>
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 class SharedFit {
  public:
@@ -41,4 +41,4 @@ class SharedFit {
   std::array<double, unknowns> factor_{1, -1, 1};
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

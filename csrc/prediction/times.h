@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace patallreduce {
+namespace patallreduce::prediction {
 
 // 30,000 years: beyond it a double no longer tells milliseconds apart.
 inline bool is_time(double at_s) { return std::abs(at_s) <= 1e12; }  // false for NaN
@@ -13,4 +13,4 @@ inline bool is_time(double at_s) { return std::abs(at_s) <= 1e12; }  // false fo
 constexpr double longest_s = 1e6;
 inline bool is_duration(double seconds_s) { return seconds_s >= 0 && seconds_s <= longest_s; }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::prediction

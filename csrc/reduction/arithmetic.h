@@ -19,7 +19,7 @@
 #define PATR_INLINE inline __attribute__((always_inline))
 #endif
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 PATR_INLINE float as_float(std::uint32_t bits) {
   float value;
@@ -171,4 +171,4 @@ PATR_INLINE T scaled(T held, T factor) {
   return one_nan(held * factor);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

@@ -4,7 +4,7 @@
 
 #define TARGET __attribute__((target("avx2,f16c")))
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -37,6 +37,6 @@ const Kernels& avx2_kernels() {
   return kernels;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction
 
 #endif  // __x86_64__

@@ -4,7 +4,7 @@
 
 #define TARGET __attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl")))
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -37,6 +37,6 @@ const Kernels& avx512_kernels() {
   return kernels;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction
 
 #endif  // __x86_64__

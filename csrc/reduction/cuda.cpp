@@ -8,7 +8,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -110,7 +110,7 @@ CudaReduction::CudaReduction(const CudaLibrary& library, int device, int blocks_
 // Asked on the host: the device would answer with an error that ends all CUDA in the process.
 void CudaReduction::check_aligned(const void* address, Dtype dtype) const {
   if (reinterpret_cast<std::uintptr_t>(address) % size_of(dtype) == 0) return;
-  throw CudaError(concat("CUDA device ", device_, ": expected ", patallreduce::name(dtype),
+  throw CudaError(concat("CUDA device ", device_, ": expected ", reduction::name(dtype),
                          " at a multiple of ", size_of(dtype), " bytes, got address ", address),
                   device_);
 }
@@ -126,7 +126,7 @@ void CudaReduction::combine(void* out, void* also, const void* received, const v
                                                int(op), scale);
   if (error != 0)
     library_.fail(error, device_,
-                  concat(patallreduce::name(op), " of ", count, " ", patallreduce::name(dtype)));
+                  concat(reduction::name(op), " of ", count, " ", reduction::name(dtype)));
 }
 
 void CudaReduction::scale_copy(void* out, const void* in, std::size_t count, Dtype dtype,
@@ -137,7 +137,7 @@ void CudaReduction::scale_copy(void* out, const void* in, std::size_t count, Dty
   const int error = library_.patr_cuda_scale_copy(&where, out, in, count, int(dtype), scale);
   if (error != 0)
     library_.fail(error, device_,
-                  concat("copy of ", count, " ", patallreduce::name(dtype), " times ", scale));
+                  concat("copy of ", count, " ", reduction::name(dtype), " times ", scale));
 }
 
 void CudaReduction::divide(void* data, std::size_t count, Dtype dtype, std::int64_t divisor,
@@ -148,7 +148,7 @@ void CudaReduction::divide(void* data, std::size_t count, Dtype dtype, std::int6
   const int error = library_.patr_cuda_divide(&where, data, count, int(dtype), divisor);
   if (error != 0)
     library_.fail(error, device_,
-                  concat("division of ", count, " ", patallreduce::name(dtype), " by ", divisor));
+                  concat("division of ", count, " ", reduction::name(dtype), " by ", divisor));
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

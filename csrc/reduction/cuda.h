@@ -8,7 +8,7 @@
 #include "reduction/cuda_interface.h"
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 // The library's functions, as members of the same name.
 struct CudaLibrary {
@@ -84,4 +84,4 @@ class CudaReduction {
   int blocks_ = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

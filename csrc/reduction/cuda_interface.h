@@ -52,7 +52,7 @@ PATR_EXPORT int patr_cuda_scale_copy(const PatrCudaLaunch* launch, void* out, co
 PATR_EXPORT int patr_cuda_divide(const PatrCudaLaunch* launch, void* data, std::size_t count,
                                  int dtype, std::int64_t divisor);
 
-// Streams and events, for csrc/streams. A stream is of the highest priority and does not wait for
+// Streams and events, for csrc/gpu. A stream is of the highest priority and does not wait for
 // the default stream; events take no times. `captures`: whether a CUDA graph is recorded there.
 // A query is no error in a thread that records another graph.
 PATR_EXPORT int patr_cuda_stream_create(int device, void** stream);

@@ -6,7 +6,7 @@
 #include "reduction/current_device.cuh"
 #include "reduction/kernel.cuh"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -79,9 +79,9 @@ cudaError_t load_kernels(cudaStream_t stream) {
 
 }  // namespace
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction
 
-using namespace patallreduce;
+using namespace patallreduce::reduction;
 
 int patr_cuda_interface() { return patr_cuda_interface_version; }
 

@@ -1,8 +1,8 @@
-// Streams, events and memory: what csrc/streams asks of CUDA's runtime.
+// Streams, events and memory: what csrc/gpu asks of CUDA's runtime.
 #include "reduction/cuda_interface.h"
 #include "reduction/current_device.cuh"
 
-using namespace patallreduce;
+using namespace patallreduce::reduction;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime.h>
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 // Whether this process has used the device: choosing one that it has not would make a context
 // there, which takes half a gigabyte (CUDA 12). Every thread begins with device 0, so a rank on
@@ -60,4 +60,4 @@ class Relaxed {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

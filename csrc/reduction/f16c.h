@@ -12,7 +12,7 @@
 
 #define PATR_F16C inline __attribute__((target("avx2,f16c")))
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 constexpr std::size_t f16c_width = 8;
 
@@ -59,6 +59,6 @@ PATR_INLINE void scale_float16_loop(void* out, const void* in, std::size_t count
   scale_loop<Dtype::float16>(to + i, from + i, count - i, scale);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction
 
 #endif  // __x86_64__

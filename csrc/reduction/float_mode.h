@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 #if defined(__x86_64__)
 inline std::uint32_t float_mode() { return _mm_getcsr(); }
@@ -59,4 +59,4 @@ inline bool flushes_subnormals() {
   return half * 2 != smallest;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

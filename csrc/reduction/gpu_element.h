@@ -17,7 +17,7 @@
 
 #include "reduction/arithmetic.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 // Widen and narrow numbers as ElementOf does; a NaN becomes any NaN.
 struct Float16Numbers {
@@ -117,4 +117,4 @@ PATR_INLINE StoredOf<dtype> scale_element(StoredOf<dtype> held, ValueOf<dtype> f
   }
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

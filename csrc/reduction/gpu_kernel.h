@@ -22,7 +22,7 @@
 #define PATR_UNROLL
 #endif
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 constexpr int vectors_per_thread = 2;
 constexpr std::size_t vector_bytes = 16;
@@ -83,7 +83,7 @@ struct Vector {
 template <typename Function>
 PATR_INLINE void run_thread(const Work& work, std::size_t thread, std::size_t threads) {
   using Stored = typename Function::Stored;
-  using Vector = patallreduce::Vector<Stored>;
+  using Vector = reduction::Vector<Stored>;
   const Function function(work);
   Stored* const out = static_cast<Stored*>(work.out);
   Stored* const also = static_cast<Stored*>(work.also);
@@ -174,4 +174,4 @@ struct Divide {
   }
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

@@ -5,7 +5,7 @@
 
 #include "reduction/gpu_kernel.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 constexpr int threads_per_block = 256;
 
@@ -35,4 +35,4 @@ Kernel combine_kernel(Dtype dtype) {
   return kernels[int(dtype)];
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

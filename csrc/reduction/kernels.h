@@ -5,7 +5,7 @@
 
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 struct Kernels {
   const char* level;
@@ -24,4 +24,4 @@ const Kernels& avx512_kernels();
 // The widest level that processor and PATALLREDUCE_VECTOR allow; decided at the first call.
 const Kernels& kernels();
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

@@ -16,7 +16,7 @@
 #define PATR_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 // Two bfloat16 at a time, as the halves of a 32-bit word: each half is a float32 after a shift or
 // a mask, where single elements would have to be spread over two vectors and packed again.
@@ -106,4 +106,4 @@ Kernels kernels_of(const char* level) {
   return kernels;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

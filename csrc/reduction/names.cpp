@@ -4,7 +4,7 @@
 #include "errors.h"
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -46,4 +46,4 @@ Op find_op(const std::string& name) {
   throw std::invalid_argument(concat("expected an op of ", known, "; got \"", name, "\""));
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

@@ -1,7 +1,7 @@
 // The loops for any processor, at the baseline of the compiler (SSE2 on x86-64, NEON on Arm).
 #include "reduction/loops.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -28,4 +28,4 @@ const Kernels& portable_kernels() {
   return kernels;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

@@ -13,7 +13,7 @@
 #include "reduction/float_mode.h"
 #include "reduction/kernels.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -35,7 +35,7 @@ void divide_all(void* data, std::size_t count, std::int64_t divisor) {
 void combine(void* out, void* also, const void* received, const void* held, std::size_t count,
              Dtype dtype, Op op, double scale) {
   const DefaultFloatMode mode;
-  const Kernels& kernels = patallreduce::kernels();
+  const Kernels& kernels = reduction::kernels();
   const auto combine_tile = kernels.combine[int(dtype)][int(op)];
   const auto scale_tile = scale == 1 ? nullptr : kernels.scale[int(dtype)];
   if (!also && !scale_tile) return combine_tile(out, received, held, count);
@@ -75,4 +75,4 @@ void triad(float* a, const float* b, const float* c, std::size_t count, float s)
   kernels().triad(a, b, c, count, s);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <string>
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 enum class Dtype : std::uint8_t { float32, float64, float16, bfloat16, int32, int64, uint8 };
 enum class Op : std::uint8_t { sum, avg, min, max, prod };
@@ -65,4 +65,4 @@ void triad(float* a, const float* b, const float* c, std::size_t count, float s)
 // ask here before a thread that cannot report errors calls a kernel.
 const char* vector_level();
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

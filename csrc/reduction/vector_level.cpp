@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "reduction/kernels.h"
 
-namespace patallreduce {
+namespace patallreduce::reduction {
 
 namespace {
 
@@ -49,4 +49,4 @@ const Kernels& kernels() {
 
 const char* vector_level() { return kernels().level; }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::reduction

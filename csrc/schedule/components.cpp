@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 std::vector<std::int32_t> components_of(const Graph& graph) {
   constexpr std::int32_t none = -1;
@@ -43,4 +43,4 @@ std::vector<std::int32_t> components_of(const Graph& graph) {
   return component;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

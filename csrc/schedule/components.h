@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // Edges of node n: to[begin[n] .. begin[n + 1]).
 struct Graph {
@@ -19,4 +19,4 @@ struct Graph {
 // Source: Tarjan, SIAM J. Comput. 1 (1972), 146-160, without recursion. Linear in nodes and edges.
 std::vector<std::int32_t> components_of(const Graph& graph);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

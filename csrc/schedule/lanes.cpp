@@ -12,7 +12,7 @@
 #include "errors.h"
 #include "schedule/messages.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -160,4 +160,4 @@ std::vector<std::vector<std::int32_t>> lanes_of(const Schedule& schedule, const 
   return Laning(schedule, levels, lanes).run();
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -32,7 +32,7 @@
 #include "schedule/levels.h"
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // How many it takes for chains and rings: two, or three for an odd number of ranks.
 int lanes_for(int ranks);
@@ -46,4 +46,4 @@ int lanes_for(int ranks);
 std::vector<std::vector<std::int32_t>> lanes_of(const Schedule& schedule, const Levels& levels,
                                                 int lanes);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -14,7 +14,7 @@
 #include "schedule/messages.h"
 #include "schedule/print.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -219,4 +219,4 @@ Levels levels_of(const Schedule& schedule, int ports) {
   return Leveling(schedule, ports).run();
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

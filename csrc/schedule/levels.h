@@ -22,7 +22,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 struct Levels {
   int count = 0;
@@ -41,4 +41,4 @@ struct Levels {
 // same message, by way of others, has led to what it may not overtake. ports: 1 or more.
 Levels levels_of(const Schedule& schedule, int ports = 1);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

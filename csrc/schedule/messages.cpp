@@ -6,7 +6,7 @@
 #include "errors.h"
 #include "schedule/print.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -80,4 +80,4 @@ Messages match(const Schedule& schedule) {
   return messages;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

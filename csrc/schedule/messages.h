@@ -6,7 +6,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // Steps of all ranks are numbered one after the other: step i of rank r is begin[r] + i.
 struct Messages {
@@ -19,4 +19,4 @@ struct Messages {
 // of the same segments.
 Messages match(const Schedule& schedule);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // Bytes, one more than segments, for `count` elements of `size` bytes. Borders between `blocks`
 // (of an all-gather or reduce-scatter one per rank, else 1) are exact to the element.
@@ -27,4 +27,4 @@ inline std::vector<std::size_t> segment_offsets(std::uint64_t count, std::size_t
   return offsets;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -77,4 +77,4 @@ Order order_of(const Steps& steps, int segments) {
   return order;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -6,7 +6,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 struct Order {
   // waits[i]: how many earlier steps step i waits for directly (per segment: the last writer,
@@ -23,4 +23,4 @@ struct Order {
 // Expects segments in 0..segments and peers >= 0: what schedule/messages.h checks.
 Order order_of(const Steps& steps, int segments);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

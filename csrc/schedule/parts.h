@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 struct Part {
   std::int32_t first, last;  // segments [first, last)
@@ -19,4 +19,4 @@ inline Part part(std::int64_t j, int ranks, int segments) {
   return {std::int32_t(j * segments / ranks), std::int32_t((j + 1) * segments / ranks)};
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

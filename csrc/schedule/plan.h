@@ -6,7 +6,7 @@
 
 #include "schedule/schedule_key.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 struct PlannedBucket {
   std::uint64_t elements = 0;
@@ -21,4 +21,4 @@ struct Plan {
   std::vector<PlannedBucket> buckets;  // by bucket index
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -4,7 +4,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 std::string text(const Step& step) {
   std::ostringstream line;
@@ -38,4 +38,4 @@ std::string text(const Schedule& schedule) {
   return lines.str();
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

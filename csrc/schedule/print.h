@@ -6,7 +6,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 std::string text(const Step& step);  // "recv_reduce <- 1 segment 4 round 2"
 
@@ -18,4 +18,4 @@ std::string heading(const Schedule& schedule);  // "slt all_reduce, ranks 8, seg
 // One line per step, rank by rank.
 std::string text(const Schedule& schedule);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -6,7 +6,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 const char* name(Verb verb) {
   switch (verb) {
@@ -43,4 +43,4 @@ void check(const Problem& problem) {
   }
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 enum class Verb : std::uint8_t { send, recv, recv_reduce };
 
@@ -55,4 +55,4 @@ struct Schedule {
   bool tree = false;         // it promises the sum of schedule/tree.h over the ranks
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

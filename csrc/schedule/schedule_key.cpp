@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -82,4 +82,4 @@ ScheduleKey get_key(Reader& in, int ranks) {
   return key;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

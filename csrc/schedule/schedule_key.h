@@ -8,7 +8,7 @@
 #include "schedule/schedule.h"
 #include "wire.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // What a key that another rank sends may hold.
 constexpr std::size_t max_name_bytes = 64;
@@ -39,4 +39,4 @@ std::string describe(const ScheduleKey& key);
 void put(Writer& out, const ScheduleKey& key);
 ScheduleKey get_key(Reader& in, int ranks);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

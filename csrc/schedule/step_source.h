@@ -8,7 +8,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 class StepSource {
  public:
@@ -43,4 +43,4 @@ class StoredSteps : public StepSource {
   const Schedule& schedule_;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

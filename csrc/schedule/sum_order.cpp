@@ -11,7 +11,7 @@
 #include "schedule/order.h"
 #include "schedule/print.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -152,4 +152,4 @@ std::string text(const SumOrders& orders, std::int32_t number, int ranks) {
   return "(" + text(orders, sum.received, ranks) + "+" + text(orders, sum.held, ranks) + ")";
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

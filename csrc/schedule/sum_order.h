@@ -11,7 +11,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // Equal sum orders have equal numbers, whichever rank and segment they belong to.
 struct SumOrders {
@@ -32,4 +32,4 @@ SumOrders sum_orders(const Schedule& schedule);
 // "((0+1)+2)". `number` must hold each rank at most once: else the text may be endless.
 std::string text(const SumOrders& orders, std::int32_t number, int ranks);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -6,7 +6,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -112,4 +112,4 @@ std::string table(const Schedule& schedule, const Rounds& rounds) {
   return lines;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

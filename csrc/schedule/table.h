@@ -15,7 +15,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // By rank and step.
 using Rounds = std::vector<std::vector<std::int64_t>>;
@@ -27,4 +27,4 @@ Rounds own_rounds(const Schedule& schedule);
 // table below. The last line has no end.
 std::string table(const Schedule& schedule, const Rounds& rounds);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

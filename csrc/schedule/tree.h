@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 struct TreeNode {
   int first, middle, last;  // left child: leaves [first, middle), right child: [middle, last)
@@ -31,4 +31,4 @@ inline TreeNode tree_node(int leaf, int height, int leaves) {
   return {first, middle, middle + std::min(half, leaves - middle)};
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

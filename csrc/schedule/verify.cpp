@@ -15,7 +15,7 @@
 #include "schedule/sum_order.h"
 #include "schedule/tree.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 namespace {
 
@@ -168,4 +168,4 @@ void verify(const Schedule& schedule) {
   }
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -3,7 +3,7 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::schedule {
 
 // Returns if `schedule`
 //   - stays within its ranks and segments and sends no rank its own messages,
@@ -26,4 +26,4 @@ namespace patallreduce {
 // give the same result, so one symbolic run (schedule/sum_order.h) stands for all.
 void verify(const Schedule& schedule);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::schedule

@@ -8,7 +8,11 @@
 #include "algorithms/registry.h"
 #include "selection/estimate.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using algorithms::Algorithm;
+using algorithms::algorithms;
+using pricing::Link;
 
 namespace {
 
@@ -84,4 +88,4 @@ const std::vector<Candidate>& candidates() {
   return known;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "simulator/link.h"
+#include "pricing/link.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using pricing::Link;
 
 struct Bucket {
   std::uint64_t elements;
@@ -34,4 +36,4 @@ struct Candidate {
 // Those that are registered; the first is the safe one: no forecast can make it worse.
 const std::vector<Candidate>& candidates();
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using pricing::Link;
 
 namespace {
 
@@ -105,4 +107,4 @@ std::vector<double> estimate_chain(const std::vector<double>& arrivals_s, int se
   return finish_s;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

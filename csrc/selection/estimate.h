@@ -8,9 +8,11 @@
 
 #include <vector>
 
-#include "simulator/link.h"
+#include "pricing/link.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using pricing::Link;
 
 // 2(P - 1) rounds of a part.
 std::vector<double> estimate_ring(const std::vector<double>& arrivals_s, int segments,
@@ -26,4 +28,4 @@ std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int 
 std::vector<double> estimate_chain(const std::vector<double>& arrivals_s, int segments,
                                    double message_bytes, const Link& link);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

@@ -5,7 +5,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
 
 namespace {
 
@@ -138,4 +138,4 @@ Forecast representative(const PatternClass& pattern_class, double scale_s) {
   return forecast;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::selection {
 
 // One value per rank, seconds.
 struct Forecast {
@@ -40,4 +40,4 @@ void classify(const Forecast& forecast, double scale_s, PatternClass& pattern_cl
 // The forecast that stands for a class: arrivals and computations begin with 0.
 Forecast representative(const PatternClass& pattern_class, double scale_s);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

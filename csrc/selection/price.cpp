@@ -6,7 +6,12 @@
 
 #include "algorithms/registry.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using algorithms::generate;
+using pricing::Link;
+using pricing::Simulation;
+using schedule::ScheduleKey;
 
 namespace {
 
@@ -224,4 +229,4 @@ ScheduleKey Pricer::key_of(const Candidate& candidate, int segments, const Bucke
   return key;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

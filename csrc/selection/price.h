@@ -10,12 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "pricing/simulator.h"
 #include "schedule/schedule_key.h"
 #include "selection/candidates.h"
 #include "selection/pattern.h"
-#include "simulator/simulator.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using pricing::Link;
+using pricing::Simulation;
+using schedule::ScheduleKey;
 
 struct Priced {
   ScheduleKey key;
@@ -48,4 +52,4 @@ class Pricer {
   std::map<std::pair<std::string, int>, Simulation> prepared_;  // by algorithm and segments
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

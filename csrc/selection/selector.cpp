@@ -6,7 +6,9 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using pricing::Link;
 
 namespace {
 
@@ -34,7 +36,7 @@ void Selector::classify(std::uint64_t elements, std::size_t element_bytes,
                         const Forecast& forecast) {
   class_.elements = elements;
   class_.element_bytes = element_bytes;
-  patallreduce::classify(forecast, scale_s(elements * element_bytes), class_);
+  selection::classify(forecast, scale_s(elements * element_bytes), class_);
 }
 
 Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
@@ -87,4 +89,4 @@ std::vector<Choice> Selector::price_class(const PatternClass& pattern_class) {
   return all;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

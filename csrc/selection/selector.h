@@ -18,12 +18,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pricing/simulator.h"
 #include "schedule/schedule_key.h"
 #include "selection/pattern.h"
 #include "selection/price.h"
-#include "simulator/simulator.h"
 
-namespace patallreduce {
+namespace patallreduce::selection {
+
+using pricing::Link;
+using schedule::ScheduleKey;
 
 struct Choice {
   // arrivals_s: whole numbers of the pattern class, >= 0. slt: the order, ties equal. prr: in half
@@ -68,4 +71,4 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
   std::unordered_multimap<std::uint64_t, std::list<Known>::iterator> by_hash_;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::selection

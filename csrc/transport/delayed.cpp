@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 Delayed::Delayed(std::shared_ptr<Transport> beneath, double max_delay_s, std::uint64_t seed)
     : beneath_(std::move(beneath)),
@@ -80,4 +80,4 @@ void Delayed::close(double timeout_s) {
   beneath_->close(timeout_s);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -13,7 +13,7 @@
 
 #include "transport/transport.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 class Delayed final : public Transport {
  public:
@@ -53,4 +53,4 @@ class Delayed final : public Transport {
   int timer_fd_;                        // wakes a sleeper when the next message is due
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

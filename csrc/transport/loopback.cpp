@@ -7,7 +7,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 namespace {
 
@@ -158,4 +158,4 @@ void Loopback::abandon() {
 
 void Loopback::close(double) { abandon(); }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -11,7 +11,7 @@
 
 #include "transport/transport.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 class LoopbackHub {
  public:
@@ -79,4 +79,4 @@ class Loopback final : public Transport {
   int rank_;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <utility>
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 ProcessAddress own_process_address(const std::atomic<std::uint64_t>& probe) {
   // Where Yama guards processes, say that siblings may read this one. Without Yama: no effect.
@@ -72,4 +72,4 @@ bool Neighbour::read(std::uint64_t address, void* to, std::size_t bytes) const {
   return true;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

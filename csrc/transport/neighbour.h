@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 // How a process tells others on its host where it is. Trivially copied into an address.
 struct ProcessAddress {
@@ -47,4 +47,4 @@ class Neighbour {
   std::uint64_t probe_value_ = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 using Token = std::uint64_t;  // the caller's name for a pending send or recv
 
@@ -87,4 +87,4 @@ class Transport {
   virtual void close(double timeout_s) = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

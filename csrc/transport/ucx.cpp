@@ -12,7 +12,7 @@
 #include "transport/ucx_context.h"
 #include "transport/ucx_request.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 namespace {
 
@@ -217,4 +217,4 @@ void Ucx::close(double timeout_s) {
   worker_ = nullptr;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

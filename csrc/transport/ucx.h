@@ -22,7 +22,7 @@
 #include "transport/transport.h"
 #include "transport/ucx_library.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 class Ucx final : public Transport {
  public:
@@ -103,4 +103,4 @@ class Ucx final : public Transport {
   bool abandoned_ = false;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

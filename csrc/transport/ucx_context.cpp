@@ -6,7 +6,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 ucp_context_h new_ucx_context(const UcxLibrary& ucx, const std::string& net_devices) {
   ucp_config_t* config;
@@ -74,4 +74,4 @@ std::vector<std::string> ucx_resources(const UcxLibrary& ucx, ucp_context_h cont
   return found;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

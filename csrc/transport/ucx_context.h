@@ -7,7 +7,7 @@
 
 #include "transport/ucx_library.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 // `net_devices`: as UCX_NET_DEVICES, "" for UCX's own choice.
 ucp_context_h new_ucx_context(const UcxLibrary& ucx, const std::string& net_devices);
@@ -39,4 +39,4 @@ class Quiet {
   char level_[32] = {};
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -7,7 +7,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 namespace {
 
@@ -75,4 +75,4 @@ const UcxLibrary& UcxLibrary::open(const std::string& libucp) {
   return *library;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 // The functions used, as members of the same name. Only what UCX 1.13 already had.
 struct UcxLibrary {
@@ -46,4 +46,4 @@ struct UcxLibrary {
   static const UcxLibrary& open(const std::string& libucp);
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

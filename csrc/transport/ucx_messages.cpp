@@ -4,7 +4,7 @@
 #include "errors.h"
 #include "transport/ucx_request.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 namespace {
 
@@ -251,4 +251,4 @@ template ucs_status_t Ucx::on_control<control_id>(void*, const void*, std::size_
 template ucs_status_t Ucx::on_control<acknowledgement_id>(void*, const void*, std::size_t, void*,
                                                           std::size_t, const ucp_am_recv_param_t*);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

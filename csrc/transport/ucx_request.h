@@ -7,7 +7,7 @@
 #include "transport/neighbour.h"
 #include "transport/ucx.h"
 
-namespace patallreduce {
+namespace patallreduce::transport {
 
 // Numbers of the active messages.
 constexpr unsigned control_id = 1;
@@ -50,4 +50,4 @@ struct Ucx::Request {
   std::string payload;  // of a control message
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::transport

@@ -2,7 +2,7 @@
 
 #include "tree_sum/rank_lookup.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 namespace {
 
@@ -30,4 +30,4 @@ std::vector<TreeMessage> tree_messages(const std::vector<std::int64_t>& counts) 
   return messages;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

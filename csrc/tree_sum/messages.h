@@ -10,7 +10,7 @@
 
 #include "tree_sum/tree.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 struct TreeMessage {
   int from;
@@ -23,4 +23,4 @@ struct TreeMessage {
 // finished value does not wait.
 std::vector<TreeMessage> tree_messages(const std::vector<std::int64_t>& counts);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -2,11 +2,11 @@
 #define TARGET
 #include "tree_sum/subtree_vectors.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 const SubtreeKernels& portable_subtrees() {
   static const SubtreeKernels kernels = subtree_kernels_of<16>();
   return kernels;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 RankLookup::RankLookup(std::vector<Index> starts) : starts_(std::move(starts)) {
   const Index elements = starts_.back();
@@ -26,4 +26,4 @@ int RankLookup::rank_of(Index x) const {
   return static_cast<int>(after) - 1;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -15,7 +15,7 @@
 
 #include "tree_sum/tree.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 class RankLookup {
  public:
@@ -31,4 +31,4 @@ class RankLookup {
   std::vector<std::int32_t> first_;  // per cell: the rank that holds its first element
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -6,7 +6,16 @@
 #include "reduction/float_mode.h"
 #include "tree_sum/subtree.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using executor::Call;
+using executor::Engine;
+using executor::Ticket;
+using executor::tree_label;
+using reduction::DefaultFloatMode;
+using reduction::Dtype;
+using reduction::Op;
+using reduction::size_of;
 
 const std::vector<const char*> tree_refusals{
     "",
@@ -123,4 +132,4 @@ bool TreeReducer::finish(const TreeRequest& request, void* out) {
   return true;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

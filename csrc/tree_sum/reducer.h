@@ -18,7 +18,12 @@
 #include "executor/engine.h"
 #include "tree_sum/root_table.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using executor::Engine;
+using executor::Ticket;
+using reduction::Dtype;
+using reduction::Op;
 
 struct TreeRequest {
   const void* data = nullptr;  // valid until the call has ended; rows one after the other
@@ -59,4 +64,4 @@ class TreeReducer {
   std::uint64_t rounds_ = 0;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

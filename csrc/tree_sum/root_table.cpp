@@ -7,7 +7,12 @@
 #include "reduction/kernels.h"
 #include "tree_sum/subtree.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using reduction::combine;
+using reduction::Dtype;
+using reduction::kernels;
+using reduction::Op;
 
 namespace {
 
@@ -112,4 +117,4 @@ void RootTable::finish(void* out, Dtype dtype, Op op) const {
     make_nans_equal<float>(out, columns_);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -17,7 +17,10 @@
 #include "reduction/reduction.h"
 #include "tree_sum/tree.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using reduction::Dtype;
+using reduction::Op;
 
 // What a rank tells all others of its call.
 struct TreeHeader {
@@ -59,4 +62,4 @@ class RootTable {
   std::vector<std::int64_t> words_;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -11,7 +11,14 @@
 #include "reduction/kernels.h"
 #include "tree_sum/subtree_kernels.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using reduction::combine;
+using reduction::Dtype;
+using reduction::kernels;
+using reduction::Op;
+using reduction::size_of;
+using reduction::vector_level;
 
 namespace {
 
@@ -87,4 +94,4 @@ void subtree(void* out, const void* in, int level, std::size_t columns, Dtype dt
   }
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

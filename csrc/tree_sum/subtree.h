@@ -18,7 +18,10 @@
 
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using reduction::Dtype;
+using reduction::Op;
 
 // out[j] = the tree over in[i * columns + j], i = 0 ... 2^level - 1, for every j < columns.
 // float32 and float64, not avg. `vectors`: "portable", "avx2" or "avx512" for tests, else empty.
@@ -26,4 +29,4 @@ namespace patallreduce {
 void subtree(void* out, const void* in, int level, std::size_t columns, Dtype dtype, Op op,
              const std::string& vectors = "");
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

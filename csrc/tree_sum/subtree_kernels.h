@@ -5,7 +5,9 @@
 
 #include "reduction/reduction.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using reduction::op_count;
 
 constexpr std::size_t subtree_tile = 4096;  // elements: 32 KiB of float64
 
@@ -22,4 +24,4 @@ const SubtreeKernels& portable_subtrees();
 const SubtreeKernels& avx2_subtrees();
 const SubtreeKernels& avx512_subtrees();
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

@@ -19,7 +19,11 @@
 #include "reduction/arithmetic.h"
 #include "tree_sum/subtree_kernels.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
+
+using reduction::apply;
+using reduction::combine;
+using reduction::Op;
 
 template <Op op, typename T, int lanes>
 struct SubtreeVectors {
@@ -120,4 +124,4 @@ SubtreeKernels subtree_kernels_of() {
   return kernels;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

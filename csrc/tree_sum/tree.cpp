@@ -5,7 +5,7 @@
 
 #include "errors.h"
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 std::vector<Block> blocks(Index begin, Index end) {
   std::vector<Block> found;
@@ -48,4 +48,4 @@ std::uint64_t message_count(const std::vector<std::int64_t>& counts) {
   return messages;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

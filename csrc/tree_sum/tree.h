@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace patallreduce {
+namespace patallreduce::tree_sum {
 
 using Index = std::uint64_t;
 
@@ -45,4 +45,4 @@ std::vector<Index> outbound_roots(Index begin, Index end);
 // How many nodes are combined from two ranks' values: messages without buffering. O(P log N).
 std::uint64_t message_count(const std::vector<std::int64_t>& counts);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::tree_sum

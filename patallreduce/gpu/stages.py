@@ -1,7 +1,7 @@
 """A stream program as Python reads it: its stages, and which group waits for which sums.
 
 Stage s is a group of messages per lane, each lane a stream of its own, and the sums of what they
-brought on the stream `sums`; stage 0 has no group, it is the arrival. See csrc/streams/program.h.
+brought on the stream `sums`; stage 0 has no group, it is the arrival. See csrc/gpu/nccl/program.h.
 """
 
 from __future__ import annotations

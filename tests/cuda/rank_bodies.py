@@ -1,7 +1,7 @@
 """What one rank of several on a GPU does: `run_processes` starts them.
 
 A body takes a Rank and returns what it met, for JSON. tests/cuda/test_gpu_ranks.py starts them as
-processes on a GPU; tests/streams/test_rank_bodies.py runs them on threads, over played libraries,
+processes on a GPU; tests/gpu/test_rank_bodies.py runs them on threads, over fake libraries,
 and as processes on the processor.
 """
 

@@ -15,6 +15,16 @@
 
 namespace patallreduce::native {
 
+using executor::Call;
+using executor::Engine;
+using executor::Ticket;
+using reduction::Dtype;
+using reduction::Op;
+using schedule::ScheduleKey;
+using schedule::Steps;
+using transport::LoopbackHub;
+using transport::Transport;
+
 using Random = std::mt19937_64;
 
 inline int pick(Random& random, int first, int last) {

@@ -5,6 +5,18 @@
 
 namespace patallreduce::native {
 
+using executor::Abort;
+using executor::Announcement;
+using executor::Bye;
+using executor::Call;
+using executor::decode;
+using executor::Hello;
+using executor::Message;
+using executor::PlansEnd;
+using executor::Pulse;
+using reduction::Dtype;
+using reduction::Op;
+
 namespace {
 
 constexpr int ranks = 4;

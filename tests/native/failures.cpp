@@ -3,6 +3,12 @@
 
 namespace patallreduce::native {
 
+using executor::Engine;
+using executor::Failure;
+using executor::Kind;
+using executor::Ticket;
+using transport::LoopbackHub;
+
 namespace {
 
 constexpr int ranks = 4;

@@ -10,6 +10,9 @@
 
 namespace patallreduce::native {
 
+using executor::Lineup;
+using executor::Place;
+
 namespace {
 
 void line_up(int ranks, Random& random) {

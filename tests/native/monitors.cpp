@@ -11,6 +11,26 @@
 
 namespace patallreduce::native {
 
+using executor::Call;
+using executor::Engine;
+using executor::Ticket;
+using monitor::Arrived;
+using monitor::Asked;
+using monitor::EdgeReached;
+using monitor::Leader;
+using monitor::Monitor;
+using monitor::MonitorOptions;
+using monitor::Report;
+using monitor::Stage;
+using monitor::Started;
+using schedule::Plan;
+using schedule::ScheduleKey;
+using selection::Forecast;
+using transport::Delayed;
+using transport::Loopback;
+using transport::LoopbackHub;
+using transport::Transport;
+
 namespace {
 
 constexpr int count = 3000;

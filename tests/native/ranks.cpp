@@ -10,6 +10,25 @@
 
 namespace patallreduce::native {
 
+using algorithms::Algorithm;
+using algorithms::find_algorithm;
+using algorithms::generate_steps;
+using algorithms::known_algorithm;
+using executor::Call;
+using executor::Engine;
+using executor::EngineOptions;
+using executor::Ticket;
+using reduction::Dtype;
+using reduction::Op;
+using reduction::op_count;
+using schedule::Problem;
+using schedule::ScheduleKey;
+using schedule::Steps;
+using schedule::Verb;
+using transport::Loopback;
+using transport::LoopbackHub;
+using transport::Transport;
+
 namespace {
 
 // Recursive halving and doubling among 4 ranks: the second half of the doubling sends two segments

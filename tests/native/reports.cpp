@@ -8,6 +8,20 @@
 
 namespace patallreduce::native {
 
+using monitor::Arrived;
+using monitor::Asked;
+using monitor::decode_monitor_message;
+using monitor::EdgeReached;
+using monitor::MonitorMessage;
+using monitor::Ping;
+using monitor::Pong;
+using monitor::Report;
+using monitor::Stage;
+using monitor::Started;
+using schedule::Plan;
+using schedule::PlannedBucket;
+using schedule::ScheduleKey;
+
 namespace {
 
 constexpr int ranks = 4;

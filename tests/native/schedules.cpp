@@ -5,6 +5,10 @@
 
 namespace patallreduce::native {
 
+using schedule::Schedule;
+using schedule::ScheduleKey;
+using schedule::verify;
+
 namespace {
 
 // Larger than the scratch, so that the empty one behind it is admitted when it is over.

@@ -5,6 +5,10 @@
 
 namespace patallreduce::native {
 
+using transport::Transport;
+using transport::Ucx;
+using transport::UcxLibrary;
+
 namespace {
 
 std::vector<std::shared_ptr<Transport>> connected(const UcxLibrary& library, int ranks,

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from patallreduce import _core
-from patallreduce.communicator import ucx
+from patallreduce.communicator.communicator import ucx
 
 
 class Rank:

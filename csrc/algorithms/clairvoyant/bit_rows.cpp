@@ -21,7 +21,9 @@
 
 #include "algorithms/clairvoyant/rounds.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 namespace {
 
@@ -176,4 +178,4 @@ ClairvoyantSchedule clairvoyant_bit_rows(const Problem& problem, int only) {
   return run_rounds<RowPeers>(problem, only);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <tuple>
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 namespace {
 
@@ -108,4 +110,4 @@ std::vector<std::int32_t> Group::columns() const {
   return columns;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -16,7 +16,9 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 class Group {
  public:
@@ -74,4 +76,4 @@ class Group {
   bool root_is_here_ = false;
 };
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -6,7 +6,11 @@
 
 #include "algorithms/arrival_order.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Steps;
+using schedule::Verb;
 
 namespace {
 
@@ -126,4 +130,4 @@ std::vector<Steps> over_hubs(const Problem& problem, const Hubs& hubs) {
   return HubSteps(problem, hubs).make();
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -25,7 +25,10 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Steps;
 
 struct Hubs {
   int early = 1;      // 1..ranks of them have a segment in every row
@@ -42,4 +45,4 @@ struct Hubs {
 
 std::vector<Steps> over_hubs(const Problem& problem, const Hubs& hubs);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -7,7 +7,10 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Steps;
 
 struct ClairvoyantSchedule {
   std::vector<Steps> steps;     // [rank]
@@ -24,4 +27,4 @@ ClairvoyantSchedule clairvoyant_bit_rows(const Problem& problem, int only = -1);
 // and benchmarks: the registered algorithm uses the fastest.
 ClairvoyantSchedule clairvoyant_by(const std::string& implementation, const Problem& problem);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

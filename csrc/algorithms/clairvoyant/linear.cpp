@@ -7,7 +7,9 @@
 
 #include "algorithms/clairvoyant/rounds.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 namespace {
 
@@ -68,4 +70,4 @@ ClairvoyantSchedule clairvoyant_linear(const Problem& problem) {
   return run_rounds<LinearPeers>(problem);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -15,7 +15,9 @@
 
 #include "algorithms/clairvoyant/rounds.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 namespace {
 
@@ -198,4 +200,4 @@ ClairvoyantSchedule clairvoyant_pairing_heap(const Problem& problem) {
   return run_rounds<HeapPeers>(problem);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -6,7 +6,16 @@
 #include "schedule/messages.h"
 #include "schedule/order.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::match;
+using schedule::Messages;
+using schedule::Order;
+using schedule::order_of;
+using schedule::Schedule;
+using schedule::Step;
+using schedule::Steps;
+using schedule::Verb;
 
 namespace {
 
@@ -209,4 +218,4 @@ Finish finish_of(const Schedule& schedule, const Pace& pace, double limit_s) {
   return PricedRun(schedule, pace, limit_s).run();
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

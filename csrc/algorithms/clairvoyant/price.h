@@ -1,7 +1,7 @@
 // When would every rank have its result? For comparing schedules within a generator, which knows
 // no link, only how long a segment takes and which part of that is latency.
 //
-// The same world as csrc/simulator's: one full-duplex port per rank, a message occupies both ports
+// The same world as csrc/pricing's: one full-duplex port per rank, a message occupies both ports
 // for its transfer and a quarter of the latency (link.h says why) and is there after the rest; what
 // is ready first leaves first; sums occupy the rank.
 #pragma once
@@ -11,7 +11,9 @@
 
 #include "schedule/schedule.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Schedule;
 
 struct Finish {
   double last_s = HUGE_VAL;     // of all ranks, from the first arrival on
@@ -29,4 +31,4 @@ struct Pace {
 // Gives up, with the two infinite, once it is clear that a rank finishes after `limit_s`.
 Finish finish_of(const Schedule& schedule, const Pace& pace, double limit_s = HUGE_VAL);
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -21,7 +21,12 @@
 #include "algorithms/clairvoyant/group.h"
 #include "algorithms/clairvoyant/implementations.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
+using schedule::Step;
+using schedule::Steps;
+using schedule::Verb;
 
 // The lowest segment that `rank` holds (a sink: any) and someone else in the group can send who has
 // sent nothing yet in this round; of these ranks the first in the group.
@@ -76,4 +81,4 @@ ClairvoyantSchedule run_rounds(const Problem& problem, std::int32_t only = -1) {
   return made;
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

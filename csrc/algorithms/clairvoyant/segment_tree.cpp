@@ -25,7 +25,9 @@
 
 #include "algorithms/clairvoyant/rounds.h"
 
-namespace patallreduce {
+namespace patallreduce::algorithms {
+
+using schedule::Problem;
 
 namespace {
 
@@ -207,4 +209,4 @@ ClairvoyantSchedule clairvoyant_segment_tree(const Problem& problem) {
   return run_rounds<TreePeers>(problem);
 }
 
-}  // namespace patallreduce
+}  // namespace patallreduce::algorithms

@@ -1,0 +1,172 @@
+// Reproducible: every segment is the sum of one fixed binary tree over the ranks, whatever the
+// segments, the arrivals, the timing and the transport; at the bandwidth of a ring.
+//
+// Node (x, y) sums the ranks x .. x + 2^y - 1 that exist: node (x, y - 1) plus node
+// (x + 2^(y-1), y - 1), the lower ranks on the left; without a right child it is its left child.
+//
+//   P = 6        0   1   2   3   4   5
+//                 \ /     \ /     \ /        y = 1
+//                 0-1     2-3     4-5
+//                   \     /       /          y = 2
+//                    0 - 3      4-5
+//                        \      /            y = 3
+//                         0 - 5              (((0+1)+(2+3))+(4+5))
+//
+// Any rank of a node may hold its sum, and each segment has holders of its own. The roots are dealt
+// out as a ring's parts are. Going down, the child with its parent's holder keeps it; the other
+// child's are dealt out evenly over its ranks, in the order of the parents' holders. So the holder
+// of one child sends to the holder of the other, and every rank of a node holds as many segments of
+// it. For a power of two this is recursive halving, nearest ranks first. Then the results go round
+// a ring: each rank receives from one other only, whoever holds how many.
+//
+//   messages   2(P-1) per segment, no fewer are possible. A power of two: every rank sends and
+//              receives 2(P-1)/P of the data. Otherwise rank r receives 1 + the sum of 1 / (ranks
+//              of the node) over the nodes of r below the root that have two children: less than
+//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3)
+//   depth      ceil(log2 P) messages until a result, P-1 until the last rank has it
+//   sum order  the tree above; segments, arrivals and holders change nothing
+//   source     Stelz, Karlsruhe Institute of Technology (2022), section 2, eq. 2.1-2.3: the tree;
+//              Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66: halving, and the ring
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "algorithms/algorithms.h"
+#include "schedule/parts.h"
+#include "schedule/tree.h"
+
+namespace patallreduce::algorithms {
+
+using schedule::Part;
+using schedule::part;
+using schedule::Problem;
+using schedule::Steps;
+using schedule::tree_height;
+using schedule::tree_node;
+using schedule::TreeNode;
+using schedule::Verb;
+
+namespace {
+
+// Of one node with two children, per segment.
+struct Holders {
+  std::vector<int> of_sum;    // who sums, and held one child's
+  std::vector<int> of_other;  // who held the other child's, and sends it
+};
+
+// Deals `free` segments evenly to the ranks first .. first + size - 1, in the order of `of_parent`.
+void deal(std::vector<int> free, const std::vector<int>& of_parent, int first, int size,
+          std::vector<int>& to) {
+  std::stable_sort(free.begin(), free.end(),
+                   [&](int a, int b) { return of_parent[a] < of_parent[b]; });
+  const std::int64_t count = std::int64_t(free.size());
+  for (std::int64_t i = 0; i < count; ++i)
+    to[free[i]] = first + int((2 * i + 1) * size / (2 * count));
+}
+
+class Reproducible {
+ public:
+  Reproducible(const Problem& problem, int rank)
+      : ranks_(problem.ranks), segments_(problem.segments), rank_(rank) {}
+
+  Steps steps() {
+    // From the root down to this rank; the steps go the other way.
+    std::vector<std::pair<int, Holders>> nodes;  // height, holders
+    std::vector<int> of_sum(segments_);
+    for (int j = 0; j < ranks_; ++j) {
+      const Part root = part(j, ranks_, segments_);
+      std::fill(of_sum.begin() + root.first, of_sum.begin() + root.last, j);
+    }
+    for (int height = tree_height(ranks_); height > 0; --height) {
+      const TreeNode node = tree_node(rank_, height, ranks_);
+      if (!node.has_right()) continue;
+      Holders holders = holders_of(node, std::move(of_sum));
+      of_sum = of_child(node, holders);
+      nodes.emplace_back(height, std::move(holders));
+    }
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) sum(node->second, node->first);
+    hand_round();
+    return std::move(steps_);
+  }
+
+ private:
+  Holders holders_of(const TreeNode& node, std::vector<int> of_sum) const {
+    std::vector<int> free_left, free_right;
+    for (int s = 0; s < segments_; ++s)
+      (of_sum[s] < node.middle ? free_right : free_left).push_back(s);
+    std::vector<int> of_other(segments_);
+    deal(std::move(free_left), of_sum, node.first, node.middle - node.first, of_other);
+    deal(std::move(free_right), of_sum, node.middle, node.last - node.middle, of_other);
+    return {std::move(of_sum), std::move(of_other)};
+  }
+
+  // The holders of the child that this rank belongs to.
+  std::vector<int> of_child(const TreeNode& node, const Holders& holders) const {
+    std::vector<int> of_child(segments_);
+    for (int s = 0; s < segments_; ++s) {
+      const bool same_side = (holders.of_sum[s] < node.middle) == (rank_ < node.middle);
+      of_child[s] = same_side ? holders.of_sum[s] : holders.of_other[s];
+    }
+    return of_child;
+  }
+
+  void sum(const Holders& holders, int height) {
+    std::vector<int> sent, taken;
+    for (int s = 0; s < segments_; ++s) {
+      if (holders.of_other[s] == rank_) sent.push_back(s);
+      if (holders.of_sum[s] == rank_) taken.push_back(s);
+    }
+    spread(sent, holders.of_sum, 1);
+    spread(taken, holders.of_other, -1);
+    // Alternating, so that an executor that posts in program order keeps both directions busy.
+    for (std::size_t i = 0; i < std::max(sent.size(), taken.size()); ++i) {
+      if (i < sent.size()) add(Verb::send, holders.of_sum[sent[i]], sent[i], height - 1);
+      if (i < taken.size())
+        add(Verb::recv_reduce, holders.of_other[taken[i]], taken[i], height - 1);
+    }
+  }
+
+  // One segment for each peer in turn, the nearest in `direction` first: neighbours of a rank with
+  // many peers do not all send to the same one at a time. Segments of a pair stay in order.
+  void spread(std::vector<int>& segments, const std::vector<int>& peers, int direction) const {
+    std::map<int, int> met;
+    std::vector<std::pair<std::pair<int, int>, int>> turns;
+    for (const int s : segments) {
+      const int distance = (direction * (peers[s] - rank_) + ranks_) % ranks_;
+      turns.push_back({{met[peers[s]]++, distance}, s});
+    }
+    std::sort(turns.begin(), turns.end());
+    for (std::size_t i = 0; i < turns.size(); ++i) segments[i] = turns[i].second;
+  }
+
+  void hand_round() {
+    const int right = (rank_ + 1) % ranks_, left = (rank_ + ranks_ - 1) % ranks_;
+    const auto part_at = [&](int distance) {  // whose root is that far to the left
+      return part((rank_ + ranks_ - distance) % ranks_, ranks_, segments_);
+    };
+    for (int distance = 0; distance < ranks_ - 1; ++distance) {
+      const Part out = part_at(distance), in = part_at(distance + 1);
+      const int round = tree_height(ranks_) + distance;
+      for (int i = 0; i < std::max(out.last - out.first, in.last - in.first); ++i) {
+        if (out.first + i < out.last) add(Verb::send, right, out.first + i, round);
+        if (in.first + i < in.last) add(Verb::recv, left, in.first + i, round);
+      }
+    }
+  }
+
+  void add(Verb verb, int peer, int segment, int round) {
+    steps_.push_back({verb, peer, segment, segment + 1, round});
+  }
+
+  const int ranks_, segments_, rank_;
+  Steps steps_;
+};
+
+}  // namespace
+
+Steps reproducible(const Problem& problem, int rank) { return Reproducible(problem, rank).steps(); }
+
+}  // namespace patallreduce::algorithms

@@ -1,0 +1,45 @@
+#include "pricing/link.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "errors.h"
+
+namespace patallreduce::pricing {
+
+double Link::transfer_s(double message_bytes) const {
+  if (transfers_s.empty()) return message_bytes / bytes_per_s;
+  const auto after = std::lower_bound(
+      transfers_s.begin(), transfers_s.end(), message_bytes,
+      [](const std::pair<double, double>& entry, double bytes) { return entry.first < bytes; });
+  if (after == transfers_s.end()) {
+    const auto& [bytes, seconds] = transfers_s.back();
+    return seconds + (message_bytes - bytes) / bytes_per_s;
+  }
+  const auto [low_bytes, low_s] = after == transfers_s.begin() ? std::pair(0.0, 0.0) : *(after - 1);
+  const auto [high_bytes, high_s] = *after;
+  return low_s + (high_s - low_s) * (message_bytes - low_bytes) / (high_bytes - low_bytes);
+}
+
+void check(const Link& link) {
+  const auto require = [](const char* field, double value) {
+    PATR_CHECK(std::isfinite(value) && value > 0, ScheduleError, "link: expected a finite ", field,
+               " > 0, got ", value);
+  };
+  require("latency_s", link.latency_s);
+  require("bytes_per_s", link.bytes_per_s);
+  require("reduce_bytes_per_s", link.reduce_bytes_per_s);
+  PATR_CHECK(link.port_share >= 0 && link.port_share <= 1, ScheduleError,
+             "link: expected a port_share within 0..1, got ", link.port_share);
+  double previous_bytes = 0;
+  for (const auto& [bytes, seconds] : link.transfers_s) {
+    require("size in transfers_s", bytes);
+    require("time in transfers_s", seconds);
+    PATR_CHECK(bytes > previous_bytes, ScheduleError,
+               "link: expected ascending sizes in transfers_s, got ", bytes, " bytes after ",
+               previous_bytes);
+    previous_bytes = bytes;
+  }
+}
+
+}  // namespace patallreduce::pricing

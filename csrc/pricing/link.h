@@ -1,0 +1,28 @@
+// What it costs to send a message from one rank to another.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+namespace patallreduce::pricing {
+
+struct Link {
+  double latency_s = 20e-6;
+  double bytes_per_s = 1e9;  // of long messages
+  double reduce_bytes_per_s = 5e9;
+  // Measured transfer seconds by message bytes, ascending, without latency; between two sizes (and
+  // from 0 to the first) linear, beyond the last by bytes_per_s. Empty: bytes / bytes_per_s.
+  std::vector<std::pair<double, double>> transfers_s;
+  // Share of the latency that occupies the ports; during the rest the next message can leave.
+  // 1: Hockney's model to the letter. Measured on this project's transports: nearer to a quarter
+  // (segments that follow each other overlap most of their latencies; patallreduce/selection.py).
+  double port_share = 0.25;
+
+  double transfer_s(double message_bytes) const;
+};
+
+// Throws ScheduleError, naming the field, unless all of them are finite and > 0, port_share within
+// 0..1 and transfers_s ascending in bytes.
+void check(const Link& link);
+
+}  // namespace patallreduce::pricing
