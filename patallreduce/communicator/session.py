@@ -23,7 +23,7 @@ from patallreduce.communicator.gpu_calls import GpuWork
 from patallreduce.communicator.gpus import Gpus
 from patallreduce.communicator.link_meter import LinkMeter
 from patallreduce.communicator.loops import PLAIN, GpuLoop, Loop, Warner
-from patallreduce.communicator.profile import in_profile
+from patallreduce.communicator.profile import bucket_range
 from patallreduce.communicator.settler import Arguments, Settler
 from patallreduce.communicator.tickets import Ticket
 from patallreduce.communicator.work import Completer, Work
@@ -143,11 +143,12 @@ class Session:
         if loop is self.plain and not (planned and self.gpus.of(tensor.device) is None):
             loop = None
         to_run = call if loop is None or not planned else loop.plan(call, ready_s)
-        work = in_profile(
-            lambda: self.submit(tensor, to_run, limit_s, caller_waits=caller_waits),
-            asked.label,
-            lambda: self.engine.algorithm_now(to_run),
-        )
+        span = None
+        if asked.label >= 0 and torch.autograd.profiler._is_profiler_enabled:
+            span = bucket_range(self.engine.algorithm_now(to_run), asked.label)
+        work = self.submit(tensor, to_run, limit_s, caller_waits=caller_waits)
+        if span is not None:
+            work.future = span._call_end_callbacks_on_future(work.get_future())
         if loop is not None:
             loop.submitted(work.ticket, call, ready_s, first=asked.label == 0)
             if ends_iteration:
@@ -171,7 +172,7 @@ class Session:
             ticket = self.engine.begin(tensor.data_ptr(), call, timeout_s)
             work = Work(self.engine, ticket, None, tensor)
         else:
-            work = Work(self.engine, *self._completer.submit(tensor, call, timeout_s), tensor)
+            work = self._completer.submit(tensor, call, timeout_s)
         self.records.append((work.ticket, call))
         return work
 

@@ -25,9 +25,7 @@ class Completer:
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def submit(
-        self, tensor: torch.Tensor, call: _core.Call, timeout_s: float
-    ) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
+    def submit(self, tensor: torch.Tensor, call: _core.Call, timeout_s: float) -> Work:
         """Start `call` on `tensor`, which is kept alive until it is done."""
         done: torch.futures.Future[_core.Ticket] = torch.futures.Future()
 
@@ -46,7 +44,7 @@ class Completer:
                     target=self._run, name="patallreduce-completer", daemon=True
                 )
                 self._thread.start()
-        return ticket, future
+        return Work(self._engine, ticket, future, tensor)
 
     def join(self) -> None:
         """Complete what is left and end the thread; the engine is closed."""
