@@ -174,7 +174,7 @@ def train(
     if not console.is_terminal:
         console.print(title)
     with tempfile.TemporaryFile("w+") as output, progress_bar(console) as progress:
-        task = progress.add_task(f"{title}, starts", total=options.iterations)
+        task = progress.add_task(f"{title}, starting", total=options.iterations)
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
             while process.poll() is None:
