@@ -7,8 +7,8 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
-# A GPU and NCCL in host memory, which tests compile.
-PLAYED := $(wildcard tests/cuda/*.cpp tests/cuda/*.h tests/streams/*.cpp)
+# Fakes of a GPU and of NCCL, which tests compile.
+FAKES := $(wildcard tests/fakes/*.cpp tests/fakes/*.h tests/gpu/*.cpp)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
@@ -73,6 +73,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.clairvoyant
 	$(BIN)/python -m benchmarks.clairvoyant_allreduce
+	$(BIN)/python -m benchmarks.segments --output out/bench/segments.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 
@@ -93,13 +94,13 @@ wheel-check:
 # mypy follows no package_dir mapping: show it the package as it installs.
 $(TYPED): .venv/ready
 	rm -rf $(TYPED) && mkdir -p $(TYPED)/patallreduce
-	ln -s $(CURDIR)/patallreduce/*.py* $(CURDIR)/patallreduce/py.typed $(CURDIR)/hooks $(TYPED)/patallreduce/
+	ln -s $(filter-out %.so %__pycache__,$(wildcard $(CURDIR)/patallreduce/*)) $(CURDIR)/hooks $(TYPED)/patallreduce/
 
 lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(PLAYED)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES)
 
 # The core without Python under the sanitizers; SEED=... repeats a run.
 SEED ?= 1
@@ -116,7 +117,7 @@ sanitize: .venv/ready
 	UCX_MEM_MMAP_HOOK_MODE=none build/thread/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
 
 define sanitized
-build/$(1)/%.o: %.cpp $$(NATIVE) $$(NATIVE_TESTS) $$(PLAYED)
+build/$(1)/%.o: %.cpp $$(NATIVE) $$(NATIVE_TESTS) $$(FAKES)
 	@mkdir -p $$(@D)
 	g++ -std=c++17 -O1 -g -fsanitize=$(1) -fno-omit-frame-pointer -ffp-contract=off -Icsrc -isystem $$(INCLUDE) -c $$< -o $$@
 build/$(1)/core_tests: $$(SANITIZED:%.cpp=build/$(1)/%.o)
@@ -129,7 +130,7 @@ $(eval $(call sanitized,thread))
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(PLAYED)
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(FAKES)
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.lab.arguments import command_line
 from benchmarks.lab.environment import processor
 from patallreduce import Link, _core
-from patallreduce.selection import new_selector
+from patallreduce.pricing.selection import new_selector
 
 COMPUTE_S, JITTER_S, LATE_S = 0.1, 0.002, 0.05
 FRACTIONS = (0.25, 0.5, 0.75)

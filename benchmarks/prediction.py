@@ -22,7 +22,7 @@ from benchmarks.lab.plan import Record
 from benchmarks.traces.command import run_on_traces
 from benchmarks.traces.replay import COMBINED, FURTHEST, MOMENTS, Moment, Replayed, replay
 from patallreduce import _core
-from patallreduce.figures import figure, save
+from patallreduce.pictures.figures import figure, save
 
 LEARNING = 2  # iterations after which all predictors speak
 

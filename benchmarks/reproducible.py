@@ -46,7 +46,7 @@ def simulated_of_ring(network: str, ranks: int, message_bytes: int) -> float | N
     if not network.endswith("mbit"):
         return None
     import patallreduce as pat
-    from patallreduce.selection import choose_segments
+    from patallreduce.pricing.selection import choose_segments
 
     link = pat.Link(LATENCY_S, float(network.removesuffix("mbit")) * 1e6 / 8 * TCP_SHARE)
     finish_s = {}

@@ -39,8 +39,8 @@ from patallreduce.statistics import (
     run_time_s,
     runs_test,
 )
-from patallreduce.text_table import text_table
-from patallreduce.units import bytes_text, ms_text
+from patallreduce.text.table import text_table
+from patallreduce.text.units import bytes_text, ms_text
 
 HEADINGS = ("algorithm", "median\nms", "absorbed", "ratio", "interval", "p", "runs p")
 

@@ -27,8 +27,8 @@ from benchmarks.lab.plan import Record
 from benchmarks.traces.command import run_on_traces
 from benchmarks.traces.replay import COMBINED, Replayed, replay
 from patallreduce import _core
-from patallreduce.figures import figure, save
-from patallreduce.selection import choose_segments
+from patallreduce.pictures.figures import figure, save
+from patallreduce.pricing.selection import choose_segments
 
 LINK = pat.Link(latency_s=20e-6, bytes_per_s=250e6, reduce_bytes_per_s=5e9)
 ELEMENT_BYTES = 4

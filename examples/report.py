@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import patallreduce as pat
-from patallreduce.iterations import Iteration
+from patallreduce.records.iterations import Iteration
 
 INTRODUCTION = (
     '{ranks} processes ("ranks") train one network together with DistributedDataParallel (DDP). '

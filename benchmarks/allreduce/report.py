@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lab.plan import Record
-from patallreduce.figures import figure, save
+from patallreduce.pictures.figures import figure, save
 
 LEGEND = (
     "Medians. elapsed: from a rank's own arrival until it has the result. after: from the last\n"

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.allreduce.report import LEGEND, algorithms_of, describe_ranks, describe_size
 from benchmarks.lab.plan import Record
-from patallreduce import figures
+from patallreduce.pictures import figures
 
 Situation = tuple[int, int, str, float]  # ranks, bytes, mode, largest delay
 AUTO = "auto"

@@ -24,7 +24,7 @@ from benchmarks.lab.rivals import Patallreduce, Rival
 from patallreduce import patterns
 
 MODES = ("one-late", "rand-late")  # the paper's
-# Of CLV16 (patallreduce/patterns.py): ranks, largest delay and seed to delays. Cut at the largest
+# Of CLV16 (`patallreduce.patterns`): ranks, largest delay and seed to delays. Cut at the largest
 # delay, which the emulated computation reckons with.
 PATTERNS: dict[str, Callable[[int, float, str], list[float]]] = {
     # Not CLV16's: where chains and rings both do badly.

@@ -11,8 +11,8 @@ import patallreduce as pat
 from benchmarks import traces
 from benchmarks.lab.plan import Record
 from patallreduce import patterns
-from patallreduce.comparison import Bucket, make_schedule
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.comparison import Bucket, make_schedule
+from patallreduce.pricing.selection import choose_segments
 
 RIVALS = ("ring", "slt", "prr")
 OTHERS = ("recursive_doubling", "rabenseifner", "two_tree", "radix_k")

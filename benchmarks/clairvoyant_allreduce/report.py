@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.allreduce.report import describe_size
 from benchmarks.lab.plan import Record
-from patallreduce import figures
-from patallreduce.text_table import text_table
+from patallreduce.pictures import figures
+from patallreduce.text.table import text_table
 
 from .cases import OTHERS, RIVALS
 

@@ -20,7 +20,8 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.reduction import DTYPES, FORMS, OPS
-from patallreduce import _core, cuda
+from patallreduce import _core
+from patallreduce.gpu import cuda
 
 SIZES_BYTES = [1 << shift for shift in range(20, 31, 2)]
 SAMPLE_BYTES = 8 << 30  # moved per sample: some 2 ms at 4 TB/s

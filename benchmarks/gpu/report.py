@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.allreduce.report import describe_size
 from benchmarks.lab.plan import Record
-from patallreduce.text_table import text_table
+from patallreduce.text.table import text_table
 
 NCCL_TESTS = [
     "algorithm",
@@ -97,7 +97,7 @@ def describe_late(record: Record) -> str:
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw one panel per number of ranks and pattern: a dot per size and rival; NCCL black."""
-    from patallreduce.figures import figure, save
+    from patallreduce.pictures.figures import figure, save
 
     def panel_of(record: Record) -> tuple[int, str]:
         return record["ranks"], describe_late(record)

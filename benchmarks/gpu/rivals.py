@@ -13,8 +13,9 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from patallreduce import _core, nccl
-from patallreduce.gpu_calls import GpuWork
+from patallreduce import _core
+from patallreduce.communicator.gpu_calls import GpuWork
+from patallreduce.gpu import nccl
 
 TIMEOUT_S = 60.0
 THEIRS = "nccl"

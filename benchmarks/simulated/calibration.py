@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.lab.plan import Record
-from patallreduce.link import Link
-from patallreduce.networks import LogGP, Network
+from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import LogGP, Network
 
 from .cells import elapsed_s, simulated_s
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.allreduce.report import describe_size
 from benchmarks.lab.plan import Record
-from patallreduce.figures import figure, save
+from patallreduce.pictures.figures import figure, save
 
 
 def print_tables(cells: list[Record], summary: Record) -> None:
@@ -71,7 +71,7 @@ def draw(cells: list[Record], summary: Record, path: Path) -> None:
             [cell["measured_s"] * 1e3 for cell in of],
             [cell["simulated_s"] * 1e3 for cell in of],
             "o",
-            color=f"C{index}",
+            color=pyplot.colormaps["tab20"](index),
             markersize=4,
             alpha=0.8,
             label=f"{name}: {summary['error_by_algorithm'][name]:.1%}",

@@ -20,8 +20,8 @@ import patallreduce as pat
 from benchmarks.lab.measures import relative
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import Bench, check, keep, start_rank
-from patallreduce.comparison import Bucket, parameters
 from patallreduce.ending import end_rank
+from patallreduce.pricing.comparison import Bucket, parameters
 
 from .calibration import CALLS
 from .cells import DYNAMIC, FORESEEING, delays_s

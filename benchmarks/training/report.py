@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lab.plan import Record
-from patallreduce.figures import figure, save
+from patallreduce.pictures.figures import figure, save
 
 
 def print_table(records: list[Record]) -> None:

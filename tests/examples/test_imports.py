@@ -10,7 +10,7 @@ EXAMPLES = {path.stem for path in (ROOT / "examples").glob("*.py")}
 
 
 def imported(source):
-    """Name the outermost modules that a file imports; relative imports stay in their package."""
+    """Name the modules at the top of what a file imports, but for relative imports."""
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
