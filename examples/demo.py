@@ -41,6 +41,7 @@ LOOPBACK = "loopback"
 RUN_TIMEOUT_S = 300.0
 STEPS_DRAWN = 4
 POLL_S = 0.2
+REPORT_COLUMNS = 78
 # To tell how long it will take: of a run on two cores, and of one of its steps.
 START_S, STEP_S = 8.0, 0.05
 
@@ -95,6 +96,7 @@ def main() -> None:
         iterations=STEPS_DRAWN,
         late_rank=options.late_rank,
     )
+    console.width = max(console.width, REPORT_COLUMNS)  # else tables lose digits
     console.print(comparison(scenario, before, after, transfer_s))
 
     iterations = pat.load_iterations(ours.folder(options.rounds - 1) / ITERATIONS_FILE)
