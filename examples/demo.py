@@ -35,6 +35,7 @@ from timeline import draw
 
 import patallreduce as pat
 from patallreduce.pictures import arrival_heat_map
+from patallreduce.text.units import parse_rate
 
 LAB = [sys.executable, "-m", "benchmarks.lab"]
 LOOPBACK = "loopback"
@@ -42,7 +43,7 @@ RUN_TIMEOUT_S = 300.0
 STEPS_DRAWN = 4
 POLL_S = 0.2
 REPORT_COLUMNS = 78
-# To tell how long it will take: of a run on two cores, and of one of its steps.
+# On two quiet cores: until the first step of a run, and a step less the lateness.
 START_S, STEP_S = 8.0, 0.05
 
 
@@ -76,16 +77,16 @@ def main() -> None:
         options.out / "patallreduce",
         ["--hook", "patallreduce", "--algorithm", options.algorithm],
     )
-    rate = choose_network(options, console)
+    lab_rate = choose_network(options, console)
     console.print(introduction(scenario))
     in_turns = list(itertools.product(range(options.rounds), [plain, ours]))
     console.print(f"{len(in_turns)} runs, one after the other: {duration(options)}.\n")
     for number, (a_round, configuration) in enumerate(in_turns, start=1):
         title = f"run {number} of {len(in_turns)}: {configuration.name}"
         folder = configuration.folder(a_round)
-        train(configuration, folder, options, title=title, rate=rate, console=console)
+        train(configuration, folder, options, title=title, rate=lab_rate, console=console)
     message_bytes = read_summary(plain.folder(0)).gradient_bytes
-    transfer_s = measure_transfer(rate, message_bytes)
+    transfer_s = measure_transfer(lab_rate, message_bytes)
 
     before, after = outcome_of(plain, options.rounds), outcome_of(ours, options.rounds)
     picture = options.out / "timeline.png"
@@ -108,11 +109,20 @@ def main() -> None:
     console.print(f"The same as numbers, one JSON line per step: {options.out}/*/rank*.jsonl")
 
 
+def rate(text: str) -> str:
+    """Check a rate, and keep it as it was written for the output."""
+    if text != LOOPBACK:
+        parse_rate(text)
+    return text
+
+
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rate", default="200mbit", help="of each rank's port, or 'loopback'")
+    parser.add_argument(
+        "--rate", type=rate, default="200mbit", help="of each rank's port, or 'loopback'"
+    )
     parser.add_argument("--late-rank", type=int, default=1, metavar="R")
     parser.add_argument("--late-ms", type=float, default=80.0, help="lateness in each step")
     parser.add_argument("--algorithm", default="auto", help="of patallreduce")
