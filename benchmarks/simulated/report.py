@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
+from matplotlib import colormaps
 from rich.console import Console
 from rich.table import Table
 
