@@ -10,14 +10,14 @@ table, whose figures are medians over both runs of a configuration.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks.allreduce import environment
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import environment
 
 FIRST_STEADY_ITERATION = 5  # as in examples/records.py
 LATE_RANK, LATE_S, NETWORK = 1, 0.08, "200mbit"  # the demo's defaults
@@ -63,9 +63,7 @@ def record_of(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Write the records of all runs."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.demo", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = command_line("demo", __doc__)
     parser.add_argument("--runs", type=Path, default=Path("out/demo"))
     parser.add_argument("--output", type=Path, default=Path("out/bench/demo.jsonl"))
     arguments = parser.parse_args()
