@@ -34,7 +34,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from timeline import draw
 
 import patallreduce as pat
-from patallreduce.pictures.__init__ import arrival_heat_map
+from patallreduce.pictures import arrival_heat_map
 
 LAB = [sys.executable, "-m", "benchmarks.lab"]
 LOOPBACK = "loopback"

@@ -13,7 +13,7 @@ from patallreduce import __main__, _core
 from patallreduce.gpu.stages import SCRATCH, SUMS, Place, results_of, stages_of, waits
 from patallreduce.gpu.tables import stream_table
 from patallreduce.gpu.times import stream_times
-from patallreduce.pictures.__init__ import figures
+from patallreduce.pictures import figures
 
 ALGORITHMS = [
     (name, collective)

@@ -26,7 +26,7 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import Communicator, Link, _core
-from patallreduce.communicator.communicator import communicator as of_communicator
+from patallreduce.communicator import communicator as of_communicator
 from patallreduce.communicator.loops import Stream
 
 # Slow, so that a few thousand elements are worth a plan; less than _SMALLEST are not.

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from patallreduce.pictures import __init__ as pictures
-from patallreduce.pictures.__init__ import figures
+from patallreduce import pictures
+from patallreduce.pictures import figures
 
 pytest.importorskip("matplotlib")
 
