@@ -121,7 +121,9 @@ def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
 
 
 def _range_without_strays(values: Sequence[float]) -> tuple[float, float]:
-    """Return least and most of the values, but for those five times as far from 0 as 98 % are.
+    """Return the least and the largest value, without those that are far out.
+
+    Far out is more than five times as far from 0 as 98 % of the values are.
 
     The first iterations of a job may take a hundred times as long as all others.
     """
