@@ -22,11 +22,8 @@ ColourBy = Literal["segment", "verb"]
 
 _RANK = 2.5  # lanes and a gap
 _FEW = 100  # boxes in a lane; the borders of more boxes would hide the colours
-_UNITS = (
-    (1.0, "s", 1.0),
-    (1e-3, "ms", 1e3),
-    (0.0, "us", 1e6),
-)  # (used from this time in seconds on, name, units in a second)
+# Of the time axis: from this time in seconds on, its name, so many in a second.
+_UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))
 
 
 @dataclass(frozen=True)
