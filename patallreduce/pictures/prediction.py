@@ -123,7 +123,8 @@ def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
 def _range_without_strays(values: Sequence[float]) -> tuple[float, float]:
     """Return the least and the largest value, without those that are far out.
 
-    Far out is more than five times as far from 0 as 98 % of the values are. The first iterations of a job may take a hundred times as long as all others.
+    Far out is more than five times as far from 0 as 98 % of the values are. The first iterations of
+    a job may take a hundred times as long as all others.
     """
     far = 5 * figures.quantile([abs(value) for value in values], 0.98)
     usual = [value for value in values if abs(value) <= far]
