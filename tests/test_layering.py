@@ -8,14 +8,14 @@ import pytest
 CORE = Path(__file__).parents[1] / "csrc"
 
 # These need nothing and are open to all.
-OPEN = {"errors.h", "clock.h", "wire.h"}
+OPEN = {"errors.h", "clock.h", "overloaded.h", "wire.h"}
 MAY_INCLUDE = {
     "schedule": set(),
     "pricing": {"schedule"},
     "algorithms": {"schedule", "pricing"},
     "selection": {"schedule", "pricing", "algorithms"},
     "prediction": set(),
-    "monitor": {"schedule", "selection", "prediction", "transport"},
+    "monitor": {"schedule", "selection", "prediction", "transport", "executor"},
     "reduction": set(),
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},
