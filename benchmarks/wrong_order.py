@@ -65,9 +65,7 @@ class Job:
         self.elements = max(1, round(elements))
         self.message_bytes = self.elements * ELEMENT_BYTES
         self.transfer_s = LINK.transfer_s(self.message_bytes)
-        self.selector = _core.Selector(
-            ranks, LINK.latency_s, LINK.bytes_per_s, LINK.reduce_bytes_per_s
-        )
+        self.selector = _core.Selector(ranks, LINK)
         self.ring = pat.schedule("ring", ranks, self.segments("ring"))
 
     def segments(self, algorithm: str) -> int:

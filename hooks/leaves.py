@@ -38,6 +38,7 @@ from patallreduce.leaf_exchange import LeafExchange
 from patallreduce.leaf_kernels import Kernels
 from patallreduce.leaf_sums import add
 from patallreduce.leaf_tree import LeafTree, Node, run_of
+from patallreduce.schedules import SAFE
 
 Gradients = list[torch.Tensor]
 
@@ -164,7 +165,7 @@ class Leaves:
         rank, ranks = self._communicator.rank, self._communicator.ranks
         counts = torch.zeros(ranks, dtype=torch.int64)
         counts[rank] = count
-        self._communicator.all_reduce(counts, algorithm="ring", segments=1)
+        self._communicator.all_reduce(counts, algorithm=SAFE, segments=1)
         if len(set(counts.tolist())) > 1:
             raise ValueError(f"leaves: expected one number on all ranks, got {counts.tolist()}")
         if count < ranks:

@@ -27,7 +27,6 @@ from patallreduce.iterations import Iteration
 from patallreduce.link import Link
 from patallreduce.link_meter import LinkMeter
 from patallreduce.rendezvous import Rendezvous
-from patallreduce.selection import new_selector
 from patallreduce.streams import PLAIN, GpuStream, Stream, Warner
 from patallreduce.tensors import check_tensor, dtype_of
 from patallreduce.tree_sum import Values, tree_reduce
@@ -235,7 +234,7 @@ class Communicator(Collectives):
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
             self._monitor.set_selector(
-                new_selector(self.ranks, self._link), 1 / self._link.bytes_per_s
+                _core.Selector(self.ranks, self._link), 1 / self._link.bytes_per_s
             )
         return self._link
 
@@ -243,7 +242,7 @@ class Communicator(Collectives):
     def selector(self) -> _core.Selector:
         """Prices the algorithms on this link. Collective the first time, as `link`."""
         if self._selector is None:
-            self._selector = new_selector(self.ranks, self.link)
+            self._selector = _core.Selector(self.ranks, self.link)
         return self._selector
 
     def edge(self, fraction: float) -> None:

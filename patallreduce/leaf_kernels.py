@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from patallreduce import _core
+from patallreduce.schedules import SAFE
 
 if TYPE_CHECKING:
     from patallreduce.communicator import Communicator
@@ -45,7 +46,7 @@ class Kernels(NamedTuple):
         hashes = torch.zeros((communicator.ranks, len(self.values)), dtype=torch.int64)
         mine = [zlib.crc32(value.encode()) for value in self.values.values()]
         hashes[communicator.rank] = torch.tensor(mine)
-        communicator.all_reduce(hashes, algorithm="ring", segments=1)
+        communicator.all_reduce(hashes, algorithm=SAFE, segments=1)
         for name, column in zip(self.values, hashes.T.tolist(), strict=True):
             rank = next((rank for rank, value in enumerate(column) if value != column[0]), None)
             if rank is not None:
