@@ -13,7 +13,6 @@ tree skips idle rounds, here all do. `bits_per_cell` is the state kept per rank 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import statistics
@@ -21,7 +20,8 @@ import time
 from typing import Any
 
 from benchmarks.clairvoyant_rivals import WAYS, Made, Way
-from benchmarks.reduction import processor
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 
 # CLV20, Table 1: how many times as long as the segment tree (linear, pairing heap).
 PUBLISHED_TIMES = {
@@ -53,9 +53,7 @@ def instance(choose: random.Random, pattern: str, ranks: int) -> tuple[list[floa
     return arrivals_s, choose.randrange(ranks), round_s
 
 
-def measure(
-    pattern: str, ranks: int, implementations: list[Way], repeats: int
-) -> dict[str, Any]:
+def measure(pattern: str, ranks: int, implementations: list[Way], repeats: int) -> dict[str, Any]:
     """Time all implementations on the same instances."""
     choose = random.Random(ranks)
     taken_s: dict[str, list[float]] = {name: [] for name in implementations}
@@ -88,9 +86,7 @@ def measure(
 
 def main() -> None:
     """Measure every pattern and size."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line("clairvoyant", __doc__)
     parser.add_argument("--patterns", nargs="+", default=["uniform"])
     parser.add_argument("--ranks", nargs="+", type=int, default=[64, 128, 256, 512])
     parser.add_argument("--implementations", nargs="+", choices=WAYS, default=WAYS)

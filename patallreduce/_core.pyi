@@ -1,7 +1,9 @@
 """Types of the native core, one section per file of csrc/bindings."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, overload
+
+from patallreduce.pricing.link import Link
 
 # Errors (csrc/errors.h)
 
@@ -395,8 +397,8 @@ class StreamExecutor:
     @property
     def events(self) -> int: ...
 
-# An engine's collectives on a GPU's memory (csrc/gpu/staged/staging.h). `direct`: the transport moves
-# the GPU's memory; else copies go through pinned memory of the host.
+# An engine's collectives on a GPU's memory (csrc/gpu/staged/staging.h). `direct`: the transport
+# moves the GPU's memory; else copies go through pinned memory of the host.
 
 class StagedTicket:
     @property

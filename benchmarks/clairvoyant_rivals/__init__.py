@@ -27,7 +27,7 @@ _VERBS: list[Literal["send", "recv", "recv_reduce"]] = ["send", "recv", "recv_re
 class _Step(ctypes.Structure):
     """As csrc/schedule/schedule.h has it."""
 
-    _fields_ = [  # noqa: RUF012 (ctypes reads it)
+    _fields_ = [
         ("verb", ctypes.c_uint8),
         ("peer", ctypes.c_int32),
         ("first", ctypes.c_int32),

@@ -12,6 +12,7 @@ from benchmarks import clairvoyant_rivals
 from benchmarks.clairvoyant_rivals import WAYS
 from patallreduce import _core
 
+
 def made_by(implementation, *problem, **fields):
     return clairvoyant_rivals.Made(implementation, *problem, **fields).schedule()
 
