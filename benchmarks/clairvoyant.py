@@ -62,7 +62,7 @@ def measure(pattern: str, ranks: int, implementations: list[Way], repeats: int) 
         arrivals_s, root, round_s = instance(choose, pattern, ranks)
         for name in implementations:
             start_s = time.thread_time()
-            made = Made(name, ranks, ranks, arrivals_s, root, round_s)
+            made = Made(name, ranks, ranks, arrivals_s, root=root, segment_time_s=round_s)
             taken_s[name].append(time.thread_time() - start_s)
             bits_per_cell[name] = made.state_bytes * 8 / ranks**2
             del made

@@ -74,6 +74,7 @@ class Made:
         ranks: int,
         segments: int,
         arrivals_s: Sequence[float] = (),
+        *,
         root: int = 0,
         segment_time_s: float = 0.0,
     ) -> None:

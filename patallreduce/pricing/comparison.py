@@ -9,8 +9,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
-from patallreduce._core import Schedule, ScheduleError, Times, find_algorithm
+from patallreduce._core import Schedule, ScheduleError, find_algorithm
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.schedules import algorithms, schedule
 from patallreduce.pricing.simulation import simulate
@@ -77,10 +78,13 @@ class Price:
         return self.absorption_s / self.balanced_s if self.balanced_s > 0 else math.nan
 
 
-class Parameters(Times):
+class Parameters(TypedDict):
     """What an all-reduce's schedule is made from, beside ranks and arrivals: see `schedule`."""
 
     segments: int
+    segment_time_s: float
+    latency_s: float
+    sum_s: float
 
 
 def parameters(algorithm: str, bucket: Bucket) -> Parameters:

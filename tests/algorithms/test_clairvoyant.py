@@ -254,7 +254,9 @@ def test_against_the_listing_in_plain_words(seed):
     arrivals_s = [choose.randint(0, 40) / 4 for _ in range(ranks)]
     round_s = choose.choice([0.5, 1.0, 1.5])
     root = choose.randrange(ranks)
-    schedule = made_by("segment_tree", ranks, segments, arrivals_s, root, round_s)
+    schedule = made_by(
+        "segment_tree", ranks, segments, arrivals_s, root=root, segment_time_s=round_s
+    )
     assert sorted(listing(ranks, segments, arrivals_s, round_s, root)) == sorted(
         messages_of(schedule)
     )
