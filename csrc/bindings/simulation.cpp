@@ -1,11 +1,12 @@
-// Prices of schedules; the link comes as its fields, from patallreduce/link.py.
+// Prices of schedules; the link comes as its fields, from patallreduce/pricing/link.py.
+#include "pricing/simulation.h"
+
 #include <pybind11/stl.h>
 
 #include <tuple>
 
 #include "bindings/bindings.h"
 #include "errors.h"
-#include "pricing/simulation.h"
 #include "selection/candidates.h"
 #include "selection/selector.h"
 
