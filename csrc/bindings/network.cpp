@@ -75,7 +75,8 @@ py::tuple simulate_algorithm(const std::string& algorithm, int ranks, int segmen
 }  // namespace
 
 void bind_network(py::module_& m) {
-  py::class_<Network>(m, "Network", "What messages cost; filled by patallreduce/networks.py.")
+  py::class_<Network>(m, "Network",
+                      "What messages cost; filled by patallreduce/pricing/networks.py.")
       .def(py::init<>())
       .def(
           "add_hockney",
