@@ -5,7 +5,7 @@
               for the result, as DistributedDataParallel expects
     finished  the result is there: the tensor is let go, arrivals and finishes are reported
 
-Two native classes do the work, behind one interface: `_core.StreamCalls` over NCCL, `_core.Staging`
+Two native classes do the work, behind one interface: `_core.NcclCarrier` over NCCL, `_core.StagedCarrier`
 over UCX.
 """
 

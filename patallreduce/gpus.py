@@ -74,7 +74,7 @@ class Gpus:
             direct = self._transport == "ucx"
             if direct:
                 check_ucx_takes_cuda(ucx.library_path())
-            return _core.Staging(self._engine, kernels, index, direct)
+            return _core.StagedCarrier(self._engine, kernels, index, direct)
         path = nccl.library_path()
         rank, number = self._rendezvous.rank, len(self._made)
         unique_ids = [
@@ -83,4 +83,4 @@ class Gpus:
             )
             for lane in range(_core.lanes_for(self._rendezvous.ranks))
         ]
-        return _core.StreamCalls(self._engine, kernels, path, index, unique_ids, self._timeout_s)
+        return _core.NcclCarrier(self._engine, kernels, path, index, unique_ids, self._timeout_s)

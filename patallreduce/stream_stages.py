@@ -98,7 +98,7 @@ def stages_of(program: _core.StreamProgram) -> list[Stage]:
 
 def results_of(program: _core.StreamProgram) -> tuple[int, list[Place]]:
     """The stage behind whose sums, and the groups behind which, the result is there."""
-    return program.result_stage, [Place(*row) for row in program.result_behind]
+    return program.result_stage, [Place(*row) for row in program.result_groups]
 
 
 def _group(

@@ -119,7 +119,7 @@ class _Rank:
         self.started_s: dict[Place, float] = {}  # and not over
         self._stages = stages
         self._waits = waits(stages)
-        self._result_stage, self._result_behind = result
+        self._result_stage, self._result_groups = result
         self._sum_s = sum_s
         self._groups: dict[int, list[GroupTime]] = {}
         self._sums: list[SumTime] = []
@@ -171,7 +171,7 @@ class _Rank:
             stage = self._stages[self._next_sums]
             is_result = stage.number == self._result_stage
             ready_s = self._over(self._waits.get(Place(SUMS, stage.number), ()))
-            home_s = self._over(self._result_behind if is_result else ())
+            home_s = self._over(self._result_groups if is_result else ())
             if ready_s is None or home_s is None:
                 break
             segments = sum(one.last - one.first for one in stage.sums)

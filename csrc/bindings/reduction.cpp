@@ -2,6 +2,7 @@
 // guarantees its size.
 #include "reduction/reduction.h"
 
+#include "bindings/address.h"
 #include "bindings/bindings.h"
 #include "reduction/float_mode.h"
 
@@ -19,10 +20,6 @@ using reduction::vector_level;
 namespace {
 
 using namespace pybind11::literals;
-using Address = std::uintptr_t;
-
-void* at(Address address) { return reinterpret_cast<void*>(address); }
-
 void combine_at(Address out, Address also, Address received, Address held, std::size_t count,
                 const std::string& dtype, const std::string& op, double scale) {
   combine(at(out), at(also), at(received), at(held), count, find_dtype(dtype), find_op(op), scale);

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "errors.h"
 #include "fakes.h"
-#include "gpu/nccl/calls.h"
+#include "gpu/nccl/carrier.h"
 #include "schedule/lanes.h"
 
 namespace patallreduce::native {
@@ -20,11 +20,11 @@ using executor::Failure;
 using executor::Kind;
 using executor::raise;
 using executor::Ticket;
-using gpu::Nccl;
+using gpu::Device;
+using gpu::NcclCarrier;
+using gpu::NcclCommunicator;
+using gpu::NcclTicket;
 using gpu::PatrNcclUniqueId;
-using gpu::StreamCalls;
-using gpu::StreamDevice;
-using gpu::StreamWork;
 using schedule::lanes_for;
 using schedule::Plan;
 using schedule::PlannedBucket;
@@ -74,7 +74,7 @@ Schedule schedule_of(const ScheduleKey& key, int ranks) {
 struct Bucket {
   Item item;
   Values given, home, seen;
-  std::shared_ptr<StreamWork> work;  // null: the engine's own
+  std::shared_ptr<NcclTicket> work;  // null: the engine's own
   std::shared_ptr<Ticket> ticket;
 
   Bucket(Item item_, int rank) : item(std::move(item_)) {
@@ -95,13 +95,13 @@ class Rank {
         device_(fake_cuda(), 0),
         producer_(device_.create_stream()),
         consumer_(device_.create_stream()) {
-    auto gpu = std::make_unique<StreamDevice>(fake_cuda(), 0);
-    std::vector<std::unique_ptr<Nccl>> nccl;
+    auto gpu = std::make_unique<Device>(fake_cuda(), 0);
+    std::vector<std::unique_ptr<NcclCommunicator>> nccl;
     for (const auto& id : lanes) {
-      nccl.push_back(std::make_unique<Nccl>(fake_nccl(), *gpu, id, engine->rank(), engine->ranks(),
-                                            now_s() + 30));
+      nccl.push_back(std::make_unique<NcclCommunicator>(fake_nccl(), *gpu, id, engine->rank(),
+                                                        engine->ranks(), now_s() + 30));
     }
-    calls = std::make_shared<StreamCalls>(engine, std::move(gpu), std::move(nccl), schedule_of);
+    calls = std::make_shared<NcclCarrier>(engine, std::move(gpu), std::move(nccl), schedule_of);
     calls->connect(30);
   }
   ~Rank() {
@@ -184,7 +184,7 @@ class Rank {
   }
 
   std::shared_ptr<Engine> engine;
-  std::shared_ptr<StreamCalls> calls;
+  std::shared_ptr<NcclCarrier> calls;
 
  private:
   void copy(const Values& from, Values& to, void* stream) {
@@ -202,7 +202,7 @@ class Rank {
 
   const unsigned long seed_;
   Random own_;
-  const StreamDevice device_;
+  const Device device_;
   void *const producer_, *const consumer_;
   std::deque<Bucket> buckets_;  // streams write to them
   float one_ = 1;
