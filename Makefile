@@ -14,20 +14,27 @@ export PYTHONWARNINGS ?= default
 
 .PHONY: demo test test-all lint bench gpu-check sanitize wheel-check format clean
 
+# Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
+QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet
+
 # torch first and alone: whatever needs it later takes this one.
 .venv/torch:
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet $(TORCH)
-	touch $@
+	@echo "Set-up, 1 of 2: $(firstword $(TORCH)) into .venv (1 to 10 minutes: as fast as the network)"
+	@$(QUIETLY) $(PYTHON) -m venv .venv
+	@$(PIP_INSTALL) --upgrade pip
+	@$(PIP_INSTALL) $(TORCH)
+	@touch $@
 
 # Where nvcc is, this compiles the GPU kernels too.
 .venv/ready: .venv/torch pyproject.toml setup.py $(NATIVE)
-	PATALLREDUCE_WERROR=1 $(BIN)/pip install --quiet --editable '.[dev,viz,examples,lab]'
-	touch $@
+	@echo "Set-up, 2 of 2: compiles patallreduce and installs its tools (2 to 5 minutes on 2 cores)"
+	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,viz,examples,lab]'
+	@touch $@
 
+demo: export PYTHONWARNINGS =
 demo: .venv/ready
-	$(BIN)/python examples/demo.py
+	@$(BIN)/python examples/demo.py
 
 test: .venv/ready
 	$(BIN)/python -m pytest -q -m 'not slow'
@@ -66,6 +73,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.clairvoyant
 	$(BIN)/python -m benchmarks.clairvoyant_allreduce
+	$(BIN)/python -m benchmarks.segments --output out/bench/segments.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 
@@ -86,7 +94,7 @@ wheel-check:
 # mypy follows no package_dir mapping: show it the package as it installs.
 $(TYPED): .venv/ready
 	rm -rf $(TYPED) && mkdir -p $(TYPED)/patallreduce
-	ln -s $(CURDIR)/patallreduce/*.py* $(CURDIR)/patallreduce/py.typed $(CURDIR)/hooks $(TYPED)/patallreduce/
+	ln -s $(filter-out %.so %__pycache__,$(wildcard $(CURDIR)/patallreduce/*)) $(CURDIR)/hooks $(TYPED)/patallreduce/
 
 lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from patallreduce import _core, cuda
+from patallreduce import _core
+from patallreduce.gpu import cuda
 from tests.cuda.patterns import name_of
 from tests.fakes.libraries import build_fake_gpu
 

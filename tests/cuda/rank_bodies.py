@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from benchmarks.lab.one_gpu import OneGpu
-from patallreduce.gpu_calls import GpuWork
+from patallreduce.communicator.gpu_calls import GpuWork
 from tests.cuda.patterns import DTYPES, OPS
 
 VICTIM = 1

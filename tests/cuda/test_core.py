@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from patallreduce import _core, info
+from patallreduce import _core
+from patallreduce.commands import info
 
 
 @pytest.fixture(name="fake")
@@ -67,7 +68,7 @@ def test_addresses_between_elements_are_refused(fake, ones, which):
 
 
 def test_info_lists_devices_that_work_and_why_others_do_not(fake, monkeypatch):
-    monkeypatch.setattr("patallreduce.cuda.library_path", lambda: fake)
+    monkeypatch.setattr("patallreduce.gpu.cuda.library_path", lambda: fake)
 
     lines = info.report().splitlines()
 

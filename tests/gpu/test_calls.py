@@ -7,7 +7,7 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.gpu_calls import GpuWork
+from patallreduce.communicator.gpu_calls import GpuWork
 from tests.gpu.communicators import CPU, GpuRanks, stage
 
 COUNT = 3

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from patallreduce import TransportError
-from patallreduce.gpu_calls import GpuCalls, GpuWork
-from patallreduce.gpus import Gpus
+from patallreduce.communicator.gpu_calls import GpuCalls, GpuWork
+from patallreduce.communicator.gpus import Gpus
 
 GPU = torch.device("cuda", 1)
 CALLERS, SIDE = 11, 22  # streams

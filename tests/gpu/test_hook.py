@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import patallreduce as pat
-from patallreduce import cuda
-from patallreduce.gpus import Gpus
+from patallreduce.communicator.gpus import Gpus
+from patallreduce.gpu import cuda
 from tests.hooks.conftest import group_of_one  # noqa: F401 (a fixture)
 from tests.hooks.models import assert_equal_on_all_ranks, train
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from patallreduce import _core, info
+from patallreduce import _core
+from patallreduce.commands import info
 
 
 @pytest.fixture(name="told")
@@ -11,7 +12,7 @@ def told_fixture(monkeypatch):
     """`told(path)`: the report's lines by name, with NCCL at `path`."""
 
     def told(path):
-        monkeypatch.setattr("patallreduce.nccl.library_path", lambda: path)
+        monkeypatch.setattr("patallreduce.gpu.nccl.library_path", lambda: path)
         lines = (line.partition("  ") for line in info.report().splitlines())
         return {name: value.strip() for name, _, value in lines}
 
@@ -37,7 +38,7 @@ def test_maps_that_cannot_be_read_are_no_failure(monkeypatch):
     def unreadable():
         raise PermissionError(13, "Permission denied", "/proc/self/maps")
 
-    monkeypatch.setattr("patallreduce.nccl.library_path", unreadable)
+    monkeypatch.setattr("patallreduce.gpu.nccl.library_path", unreadable)
     assert "Permission denied: '/proc/self/maps'" in info.report()
 
 

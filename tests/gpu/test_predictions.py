@@ -8,8 +8,9 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
-from patallreduce import Link, cuda, nccl
-from patallreduce.gpus import Gpus
+from patallreduce import Link
+from patallreduce.communicator.gpus import Gpus
+from patallreduce.gpu import cuda, nccl
 from tests.gpu.communicators import CPU, GpuRanks
 from tests.hooks.conftest import group_of_one  # noqa: F401 (a fixture)
 

@@ -6,7 +6,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import Schedule, Step, _core
-from patallreduce.stream_stages import Place, stages_of
+from patallreduce.gpu.stages import Place, stages_of
 
 
 def programs(schedule, **options):

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from patallreduce import __main__, _core, figures
-from patallreduce.stream_stages import SCRATCH, SUMS, Place, results_of, stages_of, waits
-from patallreduce.stream_tables import stream_table
-from patallreduce.stream_times import stream_times
+from patallreduce import __main__, _core
+from patallreduce.gpu.stages import SCRATCH, SUMS, Place, results_of, stages_of, waits
+from patallreduce.gpu.tables import stream_table
+from patallreduce.gpu.times import stream_times
+from patallreduce.pictures import figures
 
 ALGORITHMS = [
     (name, collective)

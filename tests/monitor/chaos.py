@@ -26,8 +26,8 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import Communicator, Link, _core
-from patallreduce import communicator as of_communicator
-from patallreduce.streams import Stream
+from patallreduce.communicator import communicator as of_communicator
+from patallreduce.communicator.loops import Stream
 
 # Slow, so that a few thousand elements are worth a plan; less than _SMALLEST are not.
 LINK = Link(50e-6, 2e6)
