@@ -5,8 +5,8 @@
               for the result, as DistributedDataParallel expects
     finished  the result is there: the tensor is let go, arrivals and finishes are reported
 
-Two native classes do the work, behind one interface: `_core.NcclCarrier` over NCCL, `_core.StagedCarrier`
-over UCX.
+Two native carriers do the work, behind one interface: `_core.NcclCarrier` and, over UCX,
+`_core.StagedCarrier`.
 """
 
 from __future__ import annotations
