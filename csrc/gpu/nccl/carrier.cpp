@@ -7,7 +7,6 @@
 
 #include "clock.h"
 #include "errors.h"
-#include "gpu/device/failure_of.h"
 
 namespace patallreduce::gpu {
 
@@ -39,7 +38,7 @@ class NcclCarrier::EngineSide : public StreamQueue {
   }
   void queue(void* data, const ScheduleKey& key) override {
     std::shared_lock lock(mutex_);
-    PATR_CHECK(carrier_, TransportError, "the streams ended with a collective pending");
+    PATR_CHECK(carrier_, std::runtime_error, "the streams ended with a collective pending");
     carrier_->queue(*static_cast<StreamTicket*>(data), key);
   }
   void note_settled() {
@@ -62,10 +61,7 @@ NcclCarrier::NcclCarrier(std::shared_ptr<Engine> engine, std::unique_ptr<Device>
                 {[this] {
                    if (const auto failure = engine_->failure()) raise(*failure);
                  },
-                 [this](std::exception_ptr failure) {
-                   engine_->abort(failure_of(failure, engine_->rank()));
-                 },
-                 patience_s}) {
+                 [this](std::exception_ptr failure) { engine_->abort(failure); }, patience_s}) {
   PATR_CHECK(engine_->rank() == executor_.rank() && engine_->ranks() == executor_.ranks(),
              std::invalid_argument, "streams: expected NCCL's rank ", engine_->rank(), " of ",
              engine_->ranks(), ", got rank ", executor_.rank(), " of ", executor_.ranks());

@@ -9,16 +9,19 @@
 #include <map>
 
 #include "errors.h"
-#include "gpu/nccl/later_steps.h"
 #include "gpu/nccl/memory_uses.h"
 #include "schedule/lanes.h"
 #include "schedule/levels.h"
+#include "schedule/needs.h"
+#include "schedule/print.h"
 
 namespace patallreduce::gpu {
 
 using schedule::lanes_of;
 using schedule::Levels;
 using schedule::levels_of;
+using schedule::Needs;
+using schedule::needs_of;
 using schedule::Step;
 using schedule::Steps;
 using schedule::Verb;
@@ -52,7 +55,9 @@ class Compiler {
         options_(options),
         value_(schedule.problem.segments, Value{Memory::home, true, 0}),
         uses_(schedule.problem.segments, options.lanes),
-        later_(schedule, rank) {
+        needs_(needs_of(steps_, schedule.problem.segments)) {
+    PATR_CHECK(needs_.torn < 0, ScheduleError, place(schedule, rank, needs_.torn),
+               ": is the last to write some of its segments and not others");
     program_.rank = rank;
     program_.ranks = schedule.problem.ranks;
     program_.segments = schedule.problem.segments;
@@ -211,8 +216,8 @@ class Compiler {
   }
 
   bool keeps(std::int32_t i) const {
-    return program_.has_result && options_.early_out && later_.none_writes[i] &&
-           later_.some_sends[i];
+    return program_.has_result && options_.early_out && needs_.last_write[i] &&
+           needs_.sent_later[i];
   }
   Memory out_of(std::int32_t i) const {
     return program_.has_result && !keeps(i) ? Memory::home : Memory::shadow;
@@ -279,7 +284,7 @@ class Compiler {
   StreamProgram program_{};
   std::vector<Value> value_;  // [segment]
   MemoryUses uses_;
-  const LaterSteps later_;
+  const Needs needs_;
   std::vector<std::int32_t> lane_;         // [step]
   std::vector<std::int32_t> region_user_;  // [region]: the last stage to land there
   std::int32_t used_before_ = never;       // the region at hand: by this stage

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
 
+#include "executor/programs.h"
 #include "gpu/nccl/program.h"
 #include "schedule/schedule_key.h"
 
@@ -28,17 +28,11 @@ class StreamPrograms {
   void expect(bool scales);
 
  private:
-  struct Kept {
-    ScheduleKey key;
-    bool scales;
-    std::shared_ptr<const StreamProgram> program;
-  };
-
   const ScheduleOf schedule_of_;
   const int rank_, ranks_, lanes_;
-  std::mutex mutex_;       // guards these
-  std::list<Kept> kept_;   // newest first
-  std::set<bool> scales_;  // that calls had
+  executor::KeptPrograms<StreamProgram, bool> kept_;  // by key, and whether they scale
+  std::mutex mutex_;                                  // guards this
+  std::set<bool> scales_;                             // that calls had
 };
 
 }  // namespace patallreduce::gpu

@@ -7,7 +7,6 @@
 #include "clock.h"
 #include "errors.h"
 #include "gpu/device/arithmetic.h"
-#include "gpu/device/failure_of.h"
 
 namespace patallreduce::gpu {
 
@@ -130,7 +129,7 @@ bool StagedCarrier::advance(StagedTicket& ticket) {
         return false;
       }
       ticket.arrived_s = now_s();
-      engine_->come(*ticket.in_engine, std::max(ticket.deadline_s - ticket.arrived_s, 0.0));
+      engine_->mark_ready(*ticket.in_engine, std::max(ticket.deadline_s - ticket.arrived_s, 0.0));
       ticket.phase = Phase::running;
       return true;
     case Phase::running:
@@ -179,7 +178,7 @@ void StagedCarrier::finish(StagedTicket& ticket) {
 void StagedCarrier::fail(std::exception_ptr failure) {
   if (failure_) return;
   failure_ = failure;
-  engine_->abort(failure_of(failure, engine_->rank()));
+  engine_->abort(failure);
   wakeup_->notify();
 }
 
