@@ -17,13 +17,7 @@
 
 namespace patallreduce::gpu {
 
-using schedule::lanes_of;
-using schedule::Levels;
-using schedule::levels_of;
-using schedule::Needs;
-using schedule::needs_of;
 using schedule::Step;
-using schedule::Steps;
 using schedule::Verb;
 
 namespace {
@@ -74,7 +68,7 @@ class Compiler {
   }
 
   std::shared_ptr<const StreamProgram> run() {
-    const Levels levels = levels_of(schedule_, options_.ports);
+    const schedule::Levels levels = levels_of(schedule_, options_.ports);
     const std::vector<std::int32_t>& level = levels.of_step[program_.rank];
     lane_ = options_.lanes > 1 ? lanes_of(schedule_, levels, options_.lanes)[program_.rank]
                                : std::vector<std::int32_t>(steps_.size(), 0);
@@ -279,12 +273,12 @@ class Compiler {
   }
 
   const Schedule& schedule_;
-  const Steps& steps_;
+  const schedule::Steps& steps_;
   const StreamProgramOptions options_;
   StreamProgram program_{};
   std::vector<Value> value_;  // [segment]
   MemoryUses uses_;
-  const Needs needs_;
+  const schedule::Needs needs_;
   std::vector<std::int32_t> lane_;         // [step]
   std::vector<std::int32_t> region_user_;  // [region]: the last stage to land there
   std::int32_t used_before_ = never;       // the region at hand: by this stage
