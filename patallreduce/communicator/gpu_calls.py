@@ -28,7 +28,7 @@ _BUSY_POLL_S = 0.005
 _IDLE_POLL_S = 0.5
 
 
-NativeCalls = Any  # the core's two ways to carry a GPU's data: alike but for their types
+Carrier = Any  # one of the core's two ways to carry a GPU's data: alike but for their types
 
 
 class GpuWork:
@@ -36,7 +36,7 @@ class GpuWork:
 
     def __init__(
         self,
-        native: NativeCalls,
+        native: Carrier,
         ticket: GpuTicket,
         future: torch.futures.Future[torch.Tensor],
         tensor: torch.Tensor,
@@ -86,7 +86,7 @@ class GpuCalls:
         device: Where the tensors are.
     """
 
-    def __init__(self, native: NativeCalls, device: torch.device) -> None:
+    def __init__(self, native: Carrier, device: torch.device) -> None:
         self.native = native
         self.device = device
         self._lock = threading.Lock()
