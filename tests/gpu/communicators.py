@@ -12,12 +12,12 @@ LINK_TIMEOUT_S = 20.0
 
 def stream(engine, libraries, unique_ids):
     """Over the fake NCCL."""
-    return _core.StreamCalls(engine, libraries.gpu, libraries.nccl, 0, unique_ids, LINK_TIMEOUT_S)
+    return _core.NcclCarrier(engine, libraries.gpu, libraries.nccl, 0, unique_ids, LINK_TIMEOUT_S)
 
 
 def stage(engine, libraries, _):
     """Through pinned memory, over the engine."""
-    return _core.Staging(engine, libraries.gpu, 0, False)
+    return _core.StagedCarrier(engine, libraries.gpu, 0, False)
 
 
 class GpuRanks:

@@ -1,4 +1,4 @@
-"""Ranks as threads, each with an engine over loopback and a Staging on a fake GPU."""
+"""Ranks as threads, each with an engine over loopback and a StagedCarrier on a fake GPU."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,7 +27,9 @@ class StagedRanks:
             for rank in range(count)
         ]
         self.each(lambda rank: self.engines[rank].start(timeout_s))
-        self.stagings = [_core.Staging(engine, libraries.gpu, 0, direct) for engine in self.engines]
+        self.stagings = [
+            _core.StagedCarrier(engine, libraries.gpu, 0, direct) for engine in self.engines
+        ]
         self.producers = [libraries.new_stream() for _ in range(count)]
         self.consumers = [libraries.new_stream() for _ in range(count)]
 

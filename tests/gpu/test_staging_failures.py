@@ -165,7 +165,7 @@ def test_ranks_that_disagree_fail(ranks):
 def test_staged_and_direct_do_not_mix(libraries):
     ranks = [StagedRanks(libraries, 2, direct) for direct in (False, True)]
     mixed = [Sums(ranks[0], 100), Sums(ranks[1], 100)]
-    staging = _core.Staging(ranks[0].engines[1], libraries.gpu, 0, True)
+    staging = _core.StagedCarrier(ranks[0].engines[1], libraries.gpu, 0, True)
     tickets = [
         mixed[0].submit(0, timeout_s=5.0),
         staging.submit(mixed[1].home[1].data_ptr(), mixed[1].call, 0, 5.0),

@@ -10,7 +10,7 @@
 #include "check.h"
 #include "errors.h"
 #include "fakes.h"
-#include "gpu/nccl/calls.h"
+#include "gpu/nccl/carrier.h"
 #include "schedule/lanes.h"
 
 namespace patallreduce::native {
@@ -24,11 +24,11 @@ using executor::Failure;
 using executor::Kind;
 using executor::raise;
 using executor::Ticket;
-using gpu::Nccl;
+using gpu::Device;
+using gpu::NcclCarrier;
+using gpu::NcclCommunicator;
+using gpu::NcclTicket;
 using gpu::PatrNcclUniqueId;
-using gpu::StreamCalls;
-using gpu::StreamDevice;
-using gpu::StreamWork;
 using schedule::lanes_for;
 using schedule::Plan;
 using schedule::PlannedBucket;
@@ -54,7 +54,7 @@ Item item_of(unsigned long seed, int index, int ranks, int rank) {
   const int most_segments = static_cast<int>(call.count) + 1;  // as a selector would
   const ScheduleKey planned = random_key(random, ranks, rank, most_segments, false);
   if (pick(random, 0, 2) == 0 && collective_of(call.key) == "all_reduce") {
-    call.stream = call.label = 0;
+    call.loop = call.label = 0;
     call.iteration = index;
     const PlannedBucket bucket{call.count, 4, planned.given && call.count < 4 ? call.key : planned};
     item.plan = std::make_shared<const Plan>(Plan{0, index, {bucket}});
@@ -65,7 +65,7 @@ Item item_of(unsigned long seed, int index, int ranks, int rank) {
 struct Bucket {
   Item item;
   Values given, home, seen;
-  std::shared_ptr<StreamWork> work;  // null: the engine's own
+  std::shared_ptr<NcclTicket> work;  // null: the engine's own
   std::shared_ptr<Ticket> ticket;
 
   Bucket(Item item_, int rank) : item(std::move(item_)) {
@@ -86,13 +86,13 @@ class Rank {
         device_(fake_cuda(), 0),
         producer_(device_.create_stream()),
         consumer_(device_.create_stream()) {
-    auto gpu = std::make_unique<StreamDevice>(fake_cuda(), 0);
-    std::vector<std::unique_ptr<Nccl>> nccl;
+    auto gpu = std::make_unique<Device>(fake_cuda(), 0);
+    std::vector<std::unique_ptr<NcclCommunicator>> nccl;
     for (const auto& id : lanes) {
-      nccl.push_back(std::make_unique<Nccl>(fake_nccl(), *gpu, id, engine->rank(), engine->ranks(),
-                                            now_s() + 30));
+      nccl.push_back(std::make_unique<NcclCommunicator>(fake_nccl(), *gpu, id, engine->rank(),
+                                                        engine->ranks(), now_s() + 30));
     }
-    calls = std::make_shared<StreamCalls>(engine, std::move(gpu), std::move(nccl), schedule_of);
+    calls = std::make_shared<NcclCarrier>(engine, std::move(gpu), std::move(nccl), schedule_of);
     calls->connect(30);
   }
   ~Rank() {
@@ -178,7 +178,7 @@ class Rank {
   }
 
   std::shared_ptr<Engine> engine;
-  std::shared_ptr<StreamCalls> calls;
+  std::shared_ptr<NcclCarrier> calls;
 
  private:
   void copy(const Values& from, Values& to, void* stream) {
@@ -196,7 +196,7 @@ class Rank {
 
   const unsigned long seed_;
   Random own_;
-  const StreamDevice device_;
+  const Device device_;
   void *const producer_, *const consumer_;
   std::deque<Bucket> buckets_;  // streams write to them
   float one_ = 1;

@@ -1,4 +1,4 @@
-#include "gpu/device/device_arithmetic.h"
+#include "gpu/device/arithmetic.h"
 
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace patallreduce::gpu {
 using reduction::Dtype;
 using reduction::Op;
 
-DeviceArithmetic::DeviceArithmetic(std::shared_ptr<const StreamDevice> device)
+DeviceArithmetic::DeviceArithmetic(std::shared_ptr<const Device> device)
     : device_(std::move(device)), stream_(device_->create_stream()) {}
 
 DeviceArithmetic::~DeviceArithmetic() { device_->destroy_stream(stream_); }

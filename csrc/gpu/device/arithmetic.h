@@ -3,7 +3,7 @@
 //
 // So the engine stays what it is: whatever it holds is there. The price is a launch and a wait per
 // step, during which the engine does nothing else: large segments hide it, and
-// gpu/nccl/executor.h, over NCCL, does not pay it. Not thread-safe: its engine has a lock.
+// nccl/executor.h does not pay it. Not thread-safe: its engine has a lock.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,12 @@
 namespace patallreduce::gpu {
 
 using executor::Arithmetic;
-using reduction::combine;
-using reduction::divide;
 using reduction::Dtype;
 using reduction::Op;
-using reduction::scale_copy;
 
 class DeviceArithmetic final : public Arithmetic {
  public:
-  explicit DeviceArithmetic(std::shared_ptr<const StreamDevice> device);
+  explicit DeviceArithmetic(std::shared_ptr<const Device> device);
   ~DeviceArithmetic() override;
 
   void combine(void* out, void* also, const void* received, const void* held, std::size_t count,
@@ -39,7 +36,7 @@ class DeviceArithmetic final : public Arithmetic {
   void leave() noexcept override;
 
  private:
-  const std::shared_ptr<const StreamDevice> device_;
+  const std::shared_ptr<const Device> device_;
   void* const stream_;
   bool queued_ = false;  // something that nobody has waited for
   int before_ = 0;       // the device that was current

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpu/device/device.h"
-#include "gpu/nccl/nccl_library.h"
+#include "gpu/nccl/library.h"
 
 namespace patallreduce::gpu {
 
@@ -22,14 +22,14 @@ struct NcclMessage {
   std::size_t bytes;
 };
 
-// The end of several communicators, under way.
-class NcclEnding {
+// Several communicators that are being ended.
+class NcclTeardown {
  public:
   // Whether it is over, within `timeout_s`.
   bool wait(double timeout_s);
 
  private:
-  friend class Nccl;
+  friend class NcclCommunicator;
   void one_is_over();
 
   std::mutex mutex_;
@@ -39,13 +39,13 @@ class NcclEnding {
 
 // Not thread-safe. Throws TransportError and TransportTimeout, naming this rank in words; which
 // rank is to blame NCCL does not say.
-class Nccl {
+class NcclCommunicator {
  public:
   // Waits for all ranks until now_s() is `deadline_s`. `id`: the same on all, of one unique_id().
-  Nccl(const NcclLibrary& library, const StreamDevice& device, const PatrNcclUniqueId& id, int rank,
-       int ranks, double deadline_s);
-  ~Nccl();
-  Nccl(const Nccl&) = delete;
+  NcclCommunicator(const NcclLibrary& library, const Device& device, const PatrNcclUniqueId& id,
+                   int rank, int ranks, double deadline_s);
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
 
   // Queues a group. The first messages between two ranks connect them, for which the host waits
   // until `deadline_s`.
@@ -53,16 +53,13 @@ class Nccl {
              void* stream, double deadline_s);
   // Throws if NCCL has found an error meanwhile.
   void check();
-  // Ends what is queued, with no promise about its data, and waits for it. Then only destruction is
-  // left.
-  void abort() noexcept;
-  // Waits for what is queued. Then only end() is left.
+  // Waits for what is queued. Then only tear_down() is left.
   void finish(double deadline_s);
-  // The end of several, after abort's manner if they are not finished, but with nobody waiting.
-  // NCCL waits for what is queued on a communicator, which may wait, by an event, for what is
-  // queued on another one, or for a contribution that does not come; and for the other ranks of
-  // this machine to end theirs.
-  static std::shared_ptr<NcclEnding> end(const std::vector<Nccl*>& all);
+  // Ends several, with nobody waiting; what is queued on those that are not finished ends with no
+  // promise about its data. NCCL waits for what is queued on a communicator, which may wait, by an
+  // event, for what is queued on another one, or for a contribution that is never there; and for
+  // the other ranks of this machine to end theirs.
+  static std::shared_ptr<NcclTeardown> tear_down(const std::vector<NcclCommunicator*>& all);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -71,10 +68,12 @@ class Nccl {
  private:
   // What a call returned, or, while it is in progress, what becomes of it.
   void settle(int result, const char* doing, double deadline_s);
+  // Ends what is queued, with no promise about its data, and waits for it.
+  void abort() noexcept;
   [[noreturn]] void fail(int result, const char* doing) const;
 
   const NcclLibrary& library_;  // never closed
-  const StreamDevice& device_;
+  const Device& device_;
   const int rank_, ranks_;
   PatrNcclComm* comm_ = nullptr;
   bool finished_ = false;

@@ -1,4 +1,4 @@
-#include "gpu/device/pinned.h"
+#include "gpu/staged/pinned_pool.h"
 
 namespace patallreduce::gpu {
 

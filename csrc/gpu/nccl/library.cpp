@@ -1,4 +1,4 @@
-#include "gpu/nccl/nccl_library.h"
+#include "gpu/nccl/library.h"
 
 #include <dlfcn.h>
 

@@ -19,7 +19,7 @@ struct PinnedBlock {
 
 class PinnedPool {
  public:
-  explicit PinnedPool(const StreamDevice& device) : device_(device) {}
+  explicit PinnedPool(const Device& device) : device_(device) {}
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
 
@@ -34,7 +34,7 @@ class PinnedPool {
   std::size_t bytes() const { return bytes_; }  // of all blocks, those in use too
 
  private:
-  const StreamDevice& device_;
+  const Device& device_;
   std::multimap<std::size_t, void*> free_;  // by size
   std::size_t bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "gpu/nccl/nccl.h"
+#include "gpu/nccl/communicator.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,24 +10,25 @@
 
 namespace patallreduce::gpu {
 
-bool NcclEnding::wait(double timeout_s) {
+bool NcclTeardown::wait(double timeout_s) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
                            [this] { return running_ == 0; });
 }
 
-void NcclEnding::one_is_over() {
+void NcclTeardown::one_is_over() {
   std::lock_guard lock(mutex_);
   --running_;
   changed_.notify_all();
 }
 
-Nccl::Nccl(const NcclLibrary& library, const StreamDevice& device, const PatrNcclUniqueId& id,
-           int rank, int ranks, double deadline_s)
+NcclCommunicator::NcclCommunicator(const NcclLibrary& library, const Device& device,
+                                   const PatrNcclUniqueId& id, int rank, int ranks,
+                                   double deadline_s)
     : library_(library), device_(device), rank_(rank), ranks_(ranks) {
   PATR_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, std::invalid_argument,
              "NCCL: expected 0 <= rank < ranks, got rank ", rank, " of ", ranks);
-  const StreamDevice::Current current(device);
+  const Device::Current current(device);
   PatrNcclConfig config;
   try {
     const int result = library.ncclCommInitRankConfig(&comm_, ranks, id, rank, &config);
@@ -38,15 +39,15 @@ Nccl::Nccl(const NcclLibrary& library, const StreamDevice& device, const PatrNcc
   }
 }
 
-Nccl::~Nccl() { abort(); }
+NcclCommunicator::~NcclCommunicator() { abort(); }
 
-void Nccl::fail(int result, const char* doing) const {
+void NcclCommunicator::fail(int result, const char* doing) const {
   throw TransportError(concat("NCCL: rank ", rank_, ": ", doing, ": ",
                               library_.ncclGetErrorString(result), " (",
                               library_.ncclGetLastError(comm_), ")"));
 }
 
-void Nccl::settle(int result, const char* doing, double deadline_s) {
+void NcclCommunicator::settle(int result, const char* doing, double deadline_s) {
   for (int looks = 0; result == nccl_in_progress; ++looks) {
     if (now_s() >= deadline_s) {
       throw TransportTimeout(concat("NCCL: rank ", rank_, ": ", doing,
@@ -60,10 +61,11 @@ void Nccl::settle(int result, const char* doing, double deadline_s) {
   if (result != nccl_success) fail(result, doing);
 }
 
-void Nccl::group(const std::vector<NcclMessage>& sends, const std::vector<NcclMessage>& receives,
-                 void* stream, double deadline_s) {
+void NcclCommunicator::group(const std::vector<NcclMessage>& sends,
+                             const std::vector<NcclMessage>& receives, void* stream,
+                             double deadline_s) {
   if (sends.empty() && receives.empty()) return;
-  const StreamDevice::Current current(device_);
+  const Device::Current current(device_);
   int result = library_.ncclGroupStart();
   if (result != nccl_success) fail(result, "start of a group");
   for (const NcclMessage& message : sends) {
@@ -81,46 +83,47 @@ void Nccl::group(const std::vector<NcclMessage>& sends, const std::vector<NcclMe
   settle(ended, "a group of messages", deadline_s);
 }
 
-void Nccl::check() {
+void NcclCommunicator::check() {
   int error = nccl_success;
   const int result = library_.ncclCommGetAsyncError(comm_, &error);
   if (result != nccl_success) fail(result, "look at the communicator");
   if (error != nccl_success && error != nccl_in_progress) fail(error, "messages");
 }
 
-void Nccl::abort() noexcept {
+void NcclCommunicator::abort() noexcept {
   if (comm_ != nullptr) library_.ncclCommAbort(std::exchange(comm_, nullptr));
 }
 
 // A thread for each: ncclCommAbort tells the kernels of its communicator first, and then waits.
 // (Between ncclGroupStart and ncclGroupEnd it would do for several at once, from NCCL 2.22 on.)
-std::shared_ptr<NcclEnding> Nccl::end(const std::vector<Nccl*>& all) {
-  auto ending = std::make_shared<NcclEnding>();
-  for (Nccl* const one : all) {
+std::shared_ptr<NcclTeardown> NcclCommunicator::tear_down(
+    const std::vector<NcclCommunicator*>& all) {
+  auto teardown = std::make_shared<NcclTeardown>();
+  for (NcclCommunicator* const one : all) {
     if (one->comm_ == nullptr) continue;
     {
-      std::lock_guard lock(ending->mutex_);
-      ++ending->running_;
+      std::lock_guard lock(teardown->mutex_);
+      ++teardown->running_;
     }
     const auto destroy =
         one->finished_ ? one->library_.ncclCommDestroy : one->library_.ncclCommAbort;
     // Holds only what lives as long as it may take.
-    std::thread([ending, destroy, device = one->device_, comm = one->comm_] {
+    std::thread([teardown, destroy, device = one->device_, comm = one->comm_] {
       try {
         device.make_current();
       } catch (const CudaError&) {  // which NCCL will meet, too
       }
       destroy(comm);
-      ending->one_is_over();
+      teardown->one_is_over();
     }).detach();
     one->comm_ = nullptr;
   }
-  return ending;
+  return teardown;
 }
 
-void Nccl::finish(double deadline_s) {
+void NcclCommunicator::finish(double deadline_s) {
   if (comm_ == nullptr) return;
-  const StreamDevice::Current current(device_);
+  const Device::Current current(device_);
   settle(library_.ncclCommFinalize(comm_), "the end", deadline_s);
   finished_ = true;
 }
