@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
+from matplotlib import colormaps
 from rich.console import Console
 from rich.table import Table
 
@@ -62,8 +63,6 @@ def _network_text(message_bytes: int, network: Record) -> str:
 
 def draw(cells: list[Record], summary: Record, path: Path) -> None:
     """Measured across, simulated up, one colour per algorithm; on the line both agree."""
-    from matplotlib import colormaps
-
     picture = figure(8, 7)
     panel = picture.subplots()
     names = list(dict.fromkeys(cell["algorithm"] for cell in cells))
