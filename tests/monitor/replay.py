@@ -16,9 +16,9 @@ def leader(ranks, chooses=True):
 class Job:
     """Tells a leader of one iteration after the other, in the order of time."""
 
-    def __init__(self, ranks, *, chooses=True, stream=1, sizes=SIZES):
+    def __init__(self, ranks, *, chooses=True, loop=1, sizes=SIZES):
         self.leader = leader(ranks, chooses)
-        self.ranks, self.stream, self.sizes = ranks, stream, sizes
+        self.ranks, self.loop, self.sizes = ranks, loop, sizes
         self.iteration = 0
         self.now_s = 100.0
 
@@ -59,7 +59,7 @@ class Job:
         plans = []
         for at_s, kind, rank, arguments in reports:
             tell = getattr(self.leader, kind)
-            plan = tell(rank, self.stream, iteration, *arguments, at_s + 1e-4)
+            plan = tell(rank, self.loop, iteration, *arguments, at_s + 1e-4)
             if plan is not None:
                 plans.append((kind, rank, plan))
         return plans

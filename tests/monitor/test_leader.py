@@ -136,8 +136,8 @@ def test_who_asks_gets_a_plan_though_its_own_later_reports_came_first():
     assert state.asked(1, 1, 7, 10.3, 10.3).iteration == 7
 
 
-def test_streams_do_not_mix():
-    job, other = Job(RANKS), Job(RANKS, stream=2)
+def test_loops_do_not_mix():
+    job, other = Job(RANKS), Job(RANKS, loop=2)
     other.leader = job.leader
     for _ in range(4):
         late_2 = only(job.iterate(SLOW))[2]
@@ -145,10 +145,10 @@ def test_streams_do_not_mix():
     assert (last_in_chain(late_2), last_in_chain(late_0)) == (2, 1)
 
 
-def test_too_many_streams_get_plans_that_say_nothing():
+def test_too_many_loops_get_plans_that_say_nothing():
     state = leader(2)
-    for stream in range(256):
-        assert state.asked(0, stream, 0, 1.0, 1.0) is not None
+    for loop in range(256):
+        assert state.asked(0, loop, 0, 1.0, 1.0) is not None
     for iteration in range(3):
         assert state.started(1, 256, iteration, 1.0, [], 1.0) is None
         for rank in range(2):
