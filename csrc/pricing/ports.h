@@ -129,7 +129,10 @@ class Ports {
   double arrival_s(std::int32_t rank) const { return arrivals_s_.empty() ? 0 : arrivals_s_[rank]; }
 
   void push(std::int32_t rank, double at_s, What what, std::int32_t where, std::int32_t which) {
-    const std::uint64_t order = static_cast<std::uint64_t>(what) << what_shift | found_++;
+    const auto kind = static_cast<std::uint64_t>(what);
+    const std::uint64_t order =
+        Steps::paced ? found_ << as_found_shift | kind : kind << what_shift | found_;
+    ++found_;
     if (Steps::on_networks && !by_rank_.empty()) {
       by_rank_[rank].push(what, at_s, order, where, which);
     } else {
@@ -157,11 +160,18 @@ class Ports {
   }
 
   const Cost& cost_of(std::int32_t from, std::int32_t to, double bytes) {
+    if constexpr (Steps::paced) return cost_ = steps_.cost(bytes);
     if ((Steps::on_networks && !alike_) || bytes != cost_bytes_) {
       cost_ = cost(network_, from, to, bytes);
       cost_bytes_ = bytes;
     }
     return cost_;
+  }
+
+  double sum_s_of(std::int32_t rank, double bytes) const {
+    if constexpr (Steps::paced) return steps_.sum_s(bytes);
+    const bool alike = !Steps::on_networks || network_.model_of.empty();
+    return bytes / reduce_bytes_per_s_[alike ? 0 : network_.model_of[rank]];
   }
 
   std::int32_t recorded(std::int32_t rank, std::int32_t step, std::int32_t cause, double done_s) {
@@ -301,7 +311,7 @@ void Ports<Steps>::find_critical_path() {
 
 template <typename Steps>
 void Ports<Steps>::happen(const Event& event) {
-  switch (event.what()) {
+  switch (Steps::paced ? static_cast<What>(event.order & 7) : event.what()) {
     case What::arrives:
       if (has_calls()) {
         std::int32_t cause = recorded(event.where, -1, -1, now_s_);
@@ -392,13 +402,12 @@ void Ports<Steps>::take(std::int32_t rank, std::int32_t n) {
     return;
   }
   steps_.lines_up(rank, n);
-  if (step.verb == Verb::recv) {
+  const double sum_s = step.verb == Verb::recv ? 0 : sum_s_of(rank, bytes_.of(step));
+  if (step.verb == Verb::recv || (Steps::paced && sum_s == 0)) {
     step.record = recorded(rank, n, step.record, now_s_);
     complete(rank, n);
   } else {
-    const bool alike = !Steps::on_networks || network_.model_of.empty();
-    const double rate = reduce_bytes_per_s_[alike ? 0 : network_.model_of[rank]];
-    const double until_s = work(rank, bytes_.of(step) / rate, step.record);
+    const double until_s = work(rank, sum_s, step.record);
     step.record = ranks_[rank].work_record = recorded(rank, n, step.record, until_s);
     push(rank, until_s, What::summed, rank, n);
   }

@@ -1,6 +1,6 @@
 // Clairvoyant all-reduce: of several ways the one that is done first under the arrivals foreseen.
 //
-// All of them are made and priced (clairvoyant/price.h), each with as many messages as suit it:
+// All of them are made and priced (pricing/simulation.h), each with as many messages as suit it:
 //
 //   hubs                 the earliest ranks sum shares and tell everybody; clairvoyant/hubs.h. The
 //                        number of hubs and of their messages are found by local search
@@ -26,12 +26,14 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/arrival_order.h"
 #include "algorithms/clairvoyant/hubs.h"
-#include "algorithms/clairvoyant/price.h"
 #include "algorithms/powers.h"
 #include "algorithms/radix.h"
+#include "pricing/simulation.h"
 
 namespace patallreduce::algorithms {
 
+using pricing::Link;
+using pricing::Simulation;
 using schedule::Problem;
 using schedule::Schedule;
 using schedule::Step;
@@ -56,6 +58,37 @@ struct Way {                      // to do it
   Hubs hubs;
   int rows = 1;  // of pieces; without hubs a piece is a row
 };
+
+struct Finish {
+  double last_s = HUGE_VAL;     // of all ranks, from the first arrival on
+  double elapsed_s = HUGE_VAL;  // mean of finish - arrival
+};
+
+// A generator knows no link, only how long a segment takes and which part of that is latency.
+struct Pace {
+  std::vector<double> arrivals_s;  // [rank]
+  double latency_s;
+  double whole_s;  // to transfer the whole data, without latencies
+  double sum_s;    // to sum it
+  int units;       // equal parts of the data that its segments are runs of
+};
+
+// Infinite once it is clear that a rank finishes after `limit_s`.
+Finish finish_of(const Schedule& schedule, const Pace& pace, double limit_s = HUGE_VAL) {
+  const double share = Link{}.port_share;  // of the latency
+  const double first_s = *std::min_element(pace.arrivals_s.begin(), pace.arrivals_s.end());
+  const std::vector<double> finish_s =
+      Simulation(schedule).finish_s(pace.units,
+                                    {share * pace.latency_s, (1 - share) * pace.latency_s,
+                                     pace.whole_s / pace.units, pace.sum_s / pace.units},
+                                    pace.arrivals_s, limit_s + first_s);
+  Finish finish{0, 0};
+  for (std::size_t rank = 0; rank < finish_s.size(); ++rank) {
+    finish.last_s = std::max(finish.last_s, finish_s[rank] - first_s);
+    finish.elapsed_s += (finish_s[rank] - pace.arrivals_s[rank]) / schedule.problem.ranks;
+  }
+  return finish;
+}
 
 // With latencies and times of Problem, or in a world where only the order of arrivals counts:
 // rounds that take no time fit between any two of them.
