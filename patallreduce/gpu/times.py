@@ -3,6 +3,11 @@
 A group starts when the group before it in its lane, and what it waits for, are over; its messages
 move once the peers' groups have started, too; it ends with its last message. A message, and a sum,
 takes time by its segments alone. So links have no latency, do not share, and kernels start at once.
+
+Why not the clock of `patallreduce.simulate`: there messages leave one by one through shared ports.
+For 8 ranks the last result comes at the same time here with two lanes, but in two_tree, whose links
+are not shared here (0.74 of the clock's time); a lane alone makes groups wait for groups: slt with
+one rank late by a transfer takes 1.39 of the clock's time, clairvoyant 1.45.
 """
 
 from __future__ import annotations
