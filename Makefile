@@ -17,7 +17,7 @@ export PYTHONWARNINGS ?= default
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet
+PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet --quiet
 
 # torch first and alone: whatever needs it later takes this one.
 .venv/torch:
@@ -75,6 +75,8 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.clairvoyant
 	$(BIN)/python -m benchmarks.clairvoyant_allreduce
 	$(BIN)/python -m benchmarks.segments --output out/bench/segments.jsonl
+	$(BIN)/python examples/demo.py --out out/bench/demo_runs
+	$(BIN)/python -m benchmarks.demo --runs out/bench/demo_runs --output out/bench/demo.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 

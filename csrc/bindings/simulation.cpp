@@ -1,11 +1,12 @@
 // Prices of schedules on a link, and choices.
+#include "pricing/simulation.h"
+
 #include <pybind11/stl.h>
 
 #include <tuple>
 
 #include "bindings/bindings.h"
 #include "bindings/link.h"
-#include "pricing/simulator.h"
 #include "selection/selector.h"
 
 namespace patallreduce::bindings {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "algorithms/registry.h"
-#include "pricing/simulator.h"
+#include "pricing/simulation.h"
 #include "schedule/schedule_key.h"
 #include "selection/pattern.h"
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from patallreduce import _core
+from patallreduce.communicator.communicator import Communicator
 from patallreduce.pricing.schedules import SAFE
-
-if TYPE_CHECKING:
-    from patallreduce.communicator.communicator import Communicator
 
 
 class Kernels(NamedTuple):
