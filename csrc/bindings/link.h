@@ -5,10 +5,8 @@
 
 #include "pricing/link.h"
 
-namespace pybind11::detail {
-
 template <>
-class type_caster<patallreduce::pricing::Link> {
+class pybind11::detail::type_caster<patallreduce::pricing::Link> {
  public:
   PYBIND11_TYPE_CASTER(patallreduce::pricing::Link, const_name("Link"));
 
@@ -22,5 +20,3 @@ class type_caster<patallreduce::pricing::Link> {
     return true;
   }
 };
-
-}  // namespace pybind11::detail

@@ -23,8 +23,8 @@
 // A rank that comes within the round after the earliest's takes part already (CLV20, Listing 6; its
 // Listing 2 takes one that comes exactly at the end, too, but CLV16's Fig. 8 does not).
 // Every rank's steps follow from all others': making those of one costs nearly what all cost.
-// clairvoyant/bit_rows.cpp finds the messages; published ways to, which make the same steps and
-// take longer, are in benchmarks/clairvoyant_rivals.
+// clairvoyant/bit_rows.cpp finds the messages; published ways to, which make the same steps, are in
+// benchmarks/clairvoyant_rivals.
 #include <cmath>
 #include <utility>
 
