@@ -8,7 +8,8 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from tests.processes import RankDiedError, errors_on_threads, on_threads
+from tests.processes import RankDiedError
+from tests.threads import errors_on_threads, on_threads
 
 LINK = pat.Link(20e-6, 2e9)
 ONES = {"algorithm": "ring", "segments": 2, "timeout_s": 10}

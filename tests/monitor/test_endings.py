@@ -13,7 +13,8 @@ import torch.distributed as dist
 
 import patallreduce as pat
 from patallreduce import _core
-from tests.processes import RankDiedError, errors_on_threads, on_threads
+from tests.processes import RankDiedError
+from tests.threads import errors_on_threads, on_threads
 
 RANKS = 5
 LINK = pat.Link(50e-6, 2e6)
