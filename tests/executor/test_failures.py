@@ -16,6 +16,7 @@ FAULTLESS = ["left_one_by_one", "left_pending", "unclosed"]
 NAMES = ["killed", "interrupted", "raised", "left", *FAULTLESS, "failed_unclosed"]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "case",
     [

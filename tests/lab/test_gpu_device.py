@@ -7,6 +7,8 @@ import torch
 
 from benchmarks.gpu_device import Gpu
 
+pytestmark = pytest.mark.alone  # it measures times
+
 AHEAD_S = 1234.5  # of the played GPU's clock
 CYCLES_PER_S = 1e9
 

@@ -9,6 +9,8 @@ import torch
 import patallreduce as pat
 from tests.threads import on_threads
 
+pytestmark = pytest.mark.alone  # it measures times
+
 RANKS = 4
 # M * beta of 4,000 floats: 8 ms; the late rank is later by three of them.
 LINK = pat.Link(50e-6, 2e6)
