@@ -15,7 +15,7 @@ from glob import glob
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 
 KERNELS = "libpatallreduce_cuda"
 OLDEST, NEWEST = 70, 100  # compute capability times ten; later GPUs compile PTX when they load it
@@ -154,7 +154,7 @@ kernels = Extension(
 
 ParallelCompile("PATALLREDUCE_BUILD_JOBS", default=os.cpu_count() or 1).install()
 setup(
-    packages=["patallreduce", "patallreduce.hooks"],
+    packages=["patallreduce.hooks", *find_packages(include=["patallreduce", "patallreduce.*"])],
     package_dir={"patallreduce": "patallreduce", "patallreduce.hooks": "hooks"},
     ext_modules=[core, kernels] if find_nvcc() else [core],
     cmdclass={"build_ext": BuildWithKernels},

@@ -13,14 +13,14 @@ tree skips idle rounds, here all do. `bits_per_cell` is the state kept per rank 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import statistics
 import time
 from typing import Any, Literal, TypeAlias
 
-from benchmarks.reduction import processor
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 from patallreduce import _core
 
 # CLV20, Table 1: how many times as long as the segment tree (linear, pairing heap).
@@ -90,9 +90,7 @@ def measure(
 
 def main() -> None:
     """Measure every pattern and size."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line("clairvoyant", __doc__)
     parser.add_argument("--patterns", nargs="+", default=["uniform"])
     parser.add_argument("--ranks", nargs="+", type=int, default=[64, 128, 256, 512])
     parser.add_argument(

@@ -12,7 +12,6 @@ processes count little. `added` is the median of the differences within one turn
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -23,7 +22,8 @@ from torch import nn
 from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.reduction import processor
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 from patallreduce.hooks.layers import Layers
 
 ELEMENTS = 8  # of a parameter
@@ -101,9 +101,7 @@ def measure(parameters: int, turns: int) -> dict[str, object]:
 
 def main() -> None:
     """Measure every chosen size."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = command_line("layers", __doc__)
     parser.add_argument("--parameters", nargs="+", type=int, default=[10, 100, 1000])
     parser.add_argument("--turns", type=int, default=300)
     options = parser.parse_args()

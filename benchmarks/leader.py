@@ -15,7 +15,6 @@ all ranks for both buckets and the choice of both schedules, which is cached per
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import statistics
@@ -23,9 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reduction import processor
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 from patallreduce import Link, _core
-from patallreduce.selection import new_selector
+from patallreduce.pricing.selection import new_selector
 
 COMPUTE_S, JITTER_S, LATE_S = 0.1, 0.002, 0.05
 FRACTIONS = (0.25, 0.5, 0.75)
@@ -111,9 +111,7 @@ CLOCK_S = reading_the_clock_s()
 
 def main() -> None:
     """Measure every chosen number of ranks."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = command_line("leader", __doc__)
     parser.add_argument("--ranks", nargs="+", type=int, default=[100, 300, 1000])
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.prediction --results benchmarks/results/prediction.jsonl
 
-Every predictor on every trace, at every moment of an iteration (replay.py defines the moments).
+Every predictor on every trace, at every moment of an iteration (its moments: traces/replay.py).
 Each stage of a trace is a job of its own that begins with nothing learned.
 
 named: share of all iterations, the first included, in which the predicted last rank was the last.
@@ -13,20 +13,18 @@ root of the mean square, because the few late ranks are what matters.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import traces
-from benchmarks.replay import COMBINED, FURTHEST, MOMENTS, Moment, Replayed, replay
+from benchmarks.lab.plan import Record
+from benchmarks.traces.command import run_on_traces
+from benchmarks.traces.replay import COMBINED, FURTHEST, MOMENTS, Moment, Replayed, replay
 from patallreduce import _core
+from patallreduce.pictures.figures import figure, save
 
 LEARNING = 2  # iterations after which all predictors speak
-
-Record = dict[str, Any]
 
 
 def last_named(replayed: Replayed, predictor: str) -> bool:
@@ -82,6 +80,11 @@ def measure(name: str, stages: dict[int, list[traces.Iteration]], moment: Moment
     return records
 
 
+def measure_moments(name: str, stages: dict[int, list[traces.Iteration]]) -> list[Record]:
+    """Replay a trace at every moment."""
+    return [record for moment in MOMENTS for record in measure(name, stages, moment)]
+
+
 def print_tables(records: list[Record]) -> None:
     """Print one table per trace: a row per predictor, a column per moment."""
     from rich.console import Console
@@ -121,15 +124,9 @@ def _figure(number: float) -> str:
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw who is named and how wrong the arrivals are over the progress seen, a row per trace."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     names = list(dict.fromkeys(record["trace"] for record in records))
-    figure, rows = pyplot.subplots(
-        len(names), 2, figsize=(11, 3.2 * len(names)), squeeze=False, layout="constrained"
-    )
+    picture = figure(11, 3.2 * len(names))
+    rows = picture.subplots(len(names), 2, squeeze=False)
     for (left, right), name in zip(rows, names, strict=True):
         mine = [record for record in records if record["trace"] == name]
         for predictor in dict.fromkeys(record["predictor"] for record in mine):
@@ -151,32 +148,8 @@ def draw(records: list[Record], path: Path) -> None:
             axes.set_xticks(range(len(MOMENTS)), [str(moment) for moment in MOMENTS])
             axes.set_xlabel("progress seen")
         right.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write what is asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--folder", type=Path, default=traces.FOLDER, help="of other traces")
-    parser.add_argument("--traces", nargs="+", help="names; default: all of the folder")
-    parser.add_argument("--results", type=Path, help="write JSON lines here, the picture beside")
-    options = parser.parse_args(arguments)
-
-    records = []
-    for name in options.traces or traces.names(options.folder):
-        stages = traces.read(name, options.folder)
-        for moment in MOMENTS:
-            records += measure(name, stages, moment)
-    lines = [json.dumps(record) for record in records]
-    print(*lines, sep="\n")
-    print_tables(records)
-    if options.results:
-        options.results.write_text("\n".join(lines) + "\n")
-        draw(records, options.results.with_suffix(".png"))
+    save(picture, path)
 
 
 if __name__ == "__main__":
-    main()
+    run_on_traces("prediction", __doc__, measure_moments, print_tables, draw)

@@ -15,15 +15,15 @@ Around the size of the last cache the ratio flatters the kernel, whose arrays to
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
 
 import torch
 
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 from patallreduce import _core
 
 OPS: dict[str, Callable[..., torch.Tensor]] = {
@@ -36,15 +36,6 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"
 # What the executor asks for: which arrays a form writes and how many bytes per byte it moves.
 FORMS = {"separate": 3, "in_place": 3, "also": 4, "scaled": 3}
 SIZES_BYTES = [64 << 10, 1 << 20, 8 << 20, 64 << 20, 256 << 20]
-
-
-def processor() -> str:
-    """Name the processor, where Linux tells."""
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        return platform.machine()
 
 
 def seconds(call: Callable[[], object], calls: int) -> float:
@@ -121,9 +112,7 @@ def measure(
 
 def main() -> None:
     """Measure every chosen case."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = command_line("reduction", __doc__)
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES)
     parser.add_argument("--ops", nargs="+", choices=list(OPS), default=list(OPS))
     parser.add_argument("--forms", nargs="+", choices=list(FORMS), default=["separate"])

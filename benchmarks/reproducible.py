@@ -3,7 +3,7 @@
     python -m benchmarks.reproducible --network 200mbit --ranks 8 --bytes 4MiB
     python -m benchmarks.reproducible --network shm --ranks 2 --bytes 1MiB 4MiB 16MiB
 
-All ranks arrive together, the rivals take turns in every round (benchmarks.allreduce_worker), and
+All ranks arrive together, the rivals take turns in every round (benchmarks.allreduce), and
 every element is checked. `of_ring` is the median over the rounds of the time of one all-reduce,
 reproducible over ring; the goal is at most 1.15. `simulated_of_ring` is what the model says of the
 same two schedules with the link that was asked for (the emulated network only): a model that is off
@@ -15,18 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from pathlib import Path
 from typing import Any
 
-from .allreduce import (
-    CALLS_BYTES,
-    SHARED_MEMORY,
-    SHARED_MEMORY_CALLS,
-    environment,
-    parse_bytes,
-    run_plan,
-)
-from .lab.__main__ import end_on_sigterm
+from benchmarks.lab.arguments import add_network, add_out, command_line
+from benchmarks.lab.plan import end_on_sigterm, make_plan, run_plan, write_records
 
 RIVALS = ["ring", "reproducible", "gloo"]
 LATENCY_S = 50e-6  # of the emulated network, from namespace to namespace
@@ -35,15 +27,10 @@ TCP_SHARE = 0.92  # of a port's rate that is left to the payload: 22.8 of 25 MB/
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.reproducible", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--network", default="200mbit", help="a rate, e.g. 200mbit, or shm")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[8])
-    parser.add_argument("--bytes", type=parse_bytes, nargs="+", default=[4 << 20])
+    parser = command_line("reproducible", __doc__)
+    add_network(parser)
     parser.add_argument("--repeats", type=int, default=9, help="rounds; medians are reported")
-    parser.add_argument("--out", type=Path, default=Path("out/reproducible"), help="folder")
-    parser.add_argument("--timeout-s", type=float, default=1800.0, help="for each number of ranks")
+    add_out(parser, "out/reproducible", 1800.0)
     return parser.parse_args()
 
 
@@ -59,7 +46,7 @@ def simulated_of_ring(network: str, ranks: int, message_bytes: int) -> float | N
     if not network.endswith("mbit"):
         return None
     import patallreduce as pat
-    from patallreduce.selection import choose_segments
+    from patallreduce.pricing.selection import choose_segments
 
     link = pat.Link(LATENCY_S, float(network.removesuffix("mbit")) * 1e6 / 8 * TCP_SHARE)
     finish_s = {}
@@ -101,27 +88,14 @@ def cases(records: list[dict[str, Any]], network: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure, print one line per case and write them to OUT/reproducible.jsonl."""
-    arguments = parse_arguments()
+    options = parse_arguments()
     end_on_sigterm()
-    shared_memory = arguments.network == SHARED_MEMORY
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    plan = {
-        "algorithms": RIVALS,
-        "bytes": arguments.bytes,
-        "late": [{}],
-        "repeats": arguments.repeats,
-        "calls": SHARED_MEMORY_CALLS if shared_memory else 1,
-        "calls_bytes": CALLS_BYTES,
-        "network": arguments.network,
-        "shared_memory": shared_memory,
-        "results": str((arguments.out / "turns.jsonl").resolve()),
-        "environment": environment(),
-    }
-    records = run_plan(plan, arguments.ranks, "benchmarks.allreduce_worker", arguments.timeout_s)
-    lines = [json.dumps(row) for row in cases(records, arguments.network)]
-    (arguments.out / "reproducible.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for line in lines:
-        print(line, flush=True)
+    plan = make_plan(options, "turns.jsonl", algorithms=RIVALS, late=[{}])
+    records = run_plan(plan, options.ranks, "benchmarks.allreduce.worker")
+    rows = cases(records, options.network)
+    write_records(options.out / "reproducible.jsonl", rows)
+    for row in rows:
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

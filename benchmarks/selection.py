@@ -10,13 +10,13 @@ thread on the processor, so that other processes do not count; figures are media
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 from collections.abc import Callable
 
-from benchmarks.reduction import processor
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 from patallreduce import _core
 
 ELEMENT_BYTES = 4
@@ -80,9 +80,7 @@ def measure(ranks: int, elements: int, name: str, repeats: int) -> dict[str, obj
 
 def main() -> None:
     """Measure every chosen case."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = command_line("selection", __doc__)
     parser.add_argument("--ranks", nargs="+", type=int, default=[8, 32, 1000])
     parser.add_argument("--elements", type=int, default=1 << 20)
     parser.add_argument("--repeats", type=int, default=7)

@@ -21,14 +21,14 @@ Source: Marendic, Lemeire, Vucinic, Schelkens, J. Supercomput. 72 (2016), sectio
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
+from benchmarks.arrivals.report import situation
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.plan import Record, read_records
 from patallreduce.statistics import (
     PERMUTATIONS,
     imbalance_s,
@@ -39,12 +39,9 @@ from patallreduce.statistics import (
     run_time_s,
     runs_test,
 )
-from patallreduce.text_table import text_table
-from patallreduce.units import bytes_text, ms_text
+from patallreduce.text.table import text_table
+from patallreduce.text.units import bytes_text, ms_text
 
-from .arrivals_report import situation
-
-Record = dict[str, Any]
 HEADINGS = ("algorithm", "median\nms", "absorbed", "ratio", "interval", "p", "runs p")
 
 
@@ -120,14 +117,11 @@ def tables(
 
 def main() -> None:
     """Print the tables of a file of records."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.significance", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = command_line("significance", __doc__)
     parser.add_argument("records", type=Path, help="what benchmarks.arrivals wrote: JSON lines")
     parser.add_argument("--against", default="ring", help="algorithm to compare with")
     options = parser.parse_args()
-    lines = options.records.read_text(encoding="utf-8").splitlines()
-    texts = tables([json.loads(line) for line in lines if line.strip()], options.against)
+    texts = tables(read_records(options.records), options.against)
     if not texts:
         parser.error(f"{options.records}: has no records of {options.against}")
     print("\n\n".join(texts))

@@ -11,14 +11,14 @@ per segment.
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import resource
 import time
 
 import patallreduce as pat
-from benchmarks.reduction import processor
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import processor
 
 SEGMENT_BYTES = 4096
 LINK = pat.Link(20e-6, 1.25e9, 5e9)
@@ -81,9 +81,7 @@ def measure(case: str) -> dict[str, object]:
 
 def main() -> None:
     """Measure every chosen case, each in a fresh process."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = command_line("simulation", __doc__)
     parser.add_argument("--cases", nargs="+", default=CASES)
     options = parser.parse_args()
     for case in options.cases:

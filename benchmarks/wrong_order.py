@@ -7,7 +7,7 @@ all-reduce of a message whose transfer takes a quarter of the stage's median spr
 named below, in fine segments by the rules of `patallreduce.selection`. Ways to order the ranks:
 
     ring          no order
-    predicted     slt in the order predicted when the leader decides (replay.py)
+    predicted     slt in the order predicted when the leader decides (traces/replay.py)
     dynamic       slt_dynamic: the chain grows as ranks really arrive, see `dynamic_arrivals_s`
     perfect       slt in the real order, as if known from the start
     auto          what the Selector chooses for the predicted arrivals and their expected errors
@@ -17,25 +17,23 @@ after: from the last arrival to the last result, in units of M*beta; mean over a
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import patallreduce as pat
 from benchmarks import traces
-from benchmarks.replay import COMBINED, Replayed, replay
+from benchmarks.lab.plan import Record
+from benchmarks.traces.command import run_on_traces
+from benchmarks.traces.replay import COMBINED, Replayed, replay
 from patallreduce import _core
-from patallreduce.selection import choose_segments
+from patallreduce.pictures.figures import figure, save
+from patallreduce.pricing.selection import choose_segments
 
 LINK = pat.Link(latency_s=20e-6, bytes_per_s=250e6, reduce_bytes_per_s=5e9)
 ELEMENT_BYTES = 4
 SPREAD_SHARE = 0.25  # of the median spread: M*beta
 WAYS = ["ring", "predicted", "dynamic", "perfect", "auto"]
-
-Record = dict[str, Any]
 
 
 def dynamic_arrivals_s(arrivals_s: Sequence[float], latency_s: float) -> list[float]:
@@ -185,13 +183,9 @@ def print_table(records: list[Record]) -> None:
 
 def draw(records: list[Record], path: Path) -> None:
     """Draw a group of bars per trace."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     names = list(dict.fromkeys(record["trace"] for record in records))
-    figure, axes = pyplot.subplots(figsize=(8, 3.5), layout="constrained")
+    picture = figure(8, 3.5)
+    axes = picture.subplots()
     for i, way in enumerate(WAYS):
         heights = [r["mean_after"] for r in records if r["way"] == way]
         places = [k + (i - (len(WAYS) - 1) / 2) * 0.16 for k in range(len(names))]
@@ -199,30 +193,8 @@ def draw(records: list[Record], path: Path) -> None:
     axes.set_xticks(range(len(names)), names)
     axes.set_ylabel("last arrival to last result, M*beta")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Simulate, print, and write what is asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--folder", type=Path, default=traces.FOLDER, help="of other traces")
-    parser.add_argument("--traces", nargs="+", help="names; default: all of the folder")
-    parser.add_argument("--results", type=Path, help="write JSON lines here, the picture beside")
-    options = parser.parse_args(arguments)
-
-    records = []
-    for name in options.traces or traces.names(options.folder):
-        records += measure(name, traces.read(name, options.folder))
-    lines = [json.dumps(record) for record in records]
-    print(*lines, sep="\n")
-    print_table(records)
-    if options.results:
-        options.results.write_text("\n".join(lines) + "\n")
-        draw(records, options.results.with_suffix(".png"))
+    save(picture, path)
 
 
 if __name__ == "__main__":
-    main()
+    run_on_traces("wrong_order", __doc__, measure, print_table, draw)

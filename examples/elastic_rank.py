@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ending import end_rank
 from images import Images, as_input
 from network import build_network, test_accuracy
 from torch import Tensor
@@ -27,6 +26,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD
 
 import patallreduce as pat
+from patallreduce.ending import end_rank
 
 TIMEOUT_S = 120.0
 SEED = 0  # of the weights, the images' order and each leaf's random numbers

@@ -91,6 +91,12 @@ class Recorder:
         self._file.write(json.dumps(dataclasses.asdict(record)) + "\n")
 
 
+def count_iterations(folder: Path) -> int:
+    """How many iterations rank 0 has recorded so far."""
+    path = _path(folder, 0)
+    return len(path.read_text().splitlines()) if path.is_file() else 0
+
+
 def read_run(folder: Path) -> Run:
     """Read the records of a run's ranks, iterations in order.
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import patallreduce as pat
-from patallreduce.iterations import Iteration
+from patallreduce.records.iterations import Iteration
 
 INTRODUCTION = (
     '{ranks} processes ("ranks") train one network together with DistributedDataParallel (DDP). '
@@ -94,7 +94,9 @@ def monitor_report(iterations: Sequence[Iteration]) -> Group:
         for iteration in iterations
         for bucket in iteration.buckets
     )
-    ran = ", ".join(f"{name} in {count} steps" for name, count in schedules.most_common())
+    ran = ", ".join(
+        f"{name} in {count} step{'s' * (count != 1)}" for name, count in schedules.most_common()
+    )
     return Group(
         Text("\nWhat the progress monitor saw in the last run, without being told:", style="bold"),
         Text(str(pat.straggler_report(iterations))),

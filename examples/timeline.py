@@ -13,8 +13,8 @@ from pathlib import Path
 
 from records import FIRST_STEADY_ITERATION, Record, Run, read_run
 
-from patallreduce.activities import Interval, lanes
-from patallreduce.timeline import add_legend, draw_lanes
+from patallreduce.pictures.timeline import add_legend, draw_lanes
+from patallreduce.records.activities import Interval, lanes
 
 
 def intervals(ranks: Sequence[Record]) -> list[list[Interval]]:

@@ -17,8 +17,7 @@ from pathlib import Path
 import checkpoint
 import torch
 import torch.distributed as dist
-from device import Clock, Place, choose_place, make_clock
-from ending import end_rank
+from device import Place, choose_place
 from images import Batches, Images, as_input, load_images
 from network import PARAMETERS, build_network, test_accuracy
 from records import ITERATIONS_FILE, Record, Recorder, Summary, write_summary
@@ -29,6 +28,10 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, Optimizer
+
+import patallreduce as pat
+from patallreduce.clocks import Clock, make_clock
+from patallreduce.ending import end_rank
 
 LOSSES_AVERAGED = 20  # iterations; the loss of 8 images alone jumps about
 
@@ -156,8 +159,6 @@ def main(options: argparse.Namespace, place: Place) -> None:
     ddp = DistributedDataParallel(network, device_ids=place.device_ids)
     with contextlib.ExitStack() as stack:
         if options.hook == "patallreduce":
-            import patallreduce as pat
-
             handle = pat.register(ddp, algorithm=options.algorithm)
             stack.callback(handle.close)
             if options.records and rank == 0:  # it knows when every rank arrived

@@ -19,14 +19,14 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce import _core
-from patallreduce.calls import REPRODUCIBLE, left_open
-from patallreduce.communicator import Communicator
+from patallreduce.communicator.calls import REPRODUCIBLE, left_open
+from patallreduce.communicator.communicator import Communicator
 from patallreduce.hooks.layers import Layers
 from patallreduce.hooks.leaves import Leaves, leaves_hook
 from patallreduce.hooks.profile import submit_in_profile
-from patallreduce.iterations import Iteration
-from patallreduce.link import Link
-from patallreduce.stragglers import Report, straggler_report
+from patallreduce.pricing.link import Link
+from patallreduce.records.iterations import Iteration
+from patallreduce.records.stragglers import Report, straggler_report
 
 _log = logging.getLogger("patallreduce")
 

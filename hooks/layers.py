@@ -28,9 +28,9 @@ own forward; submodules compile as without us, and their gradients come at once,
 DDP's Python reducer has no buckets: we step aside, with a warning. Times are the host's: gradients
 on an accelerator would be queued then, not computed.
 
-Cost per iteration, in processor time (benchmarks/layers.py, one run, once few are watched): 20 us
-with 10 parameters, 35 with 100, 390 with 1,000, 1.1 ms with 3,000 (of 46): 0.4 us for each, beside
-11 to 15 us that autograd and DDP themselves take for it. With all watched, 1.1 to 2.1 ms for 1,000.
+Cost per iteration, in processor time (benchmarks/layers.py, medians, once few are watched): 20 us
+with 10 parameters, 24 us with 100, 390 us with 1,000, 1,427 us with 3,000, beside 10 to 15 us for
+each parameter that autograd and DDP themselves take.
 """
 
 import logging

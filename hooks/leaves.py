@@ -33,11 +33,11 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from patallreduce.communicator import Communicator
-from patallreduce.leaf_exchange import LeafExchange
-from patallreduce.leaf_kernels import Kernels
-from patallreduce.leaf_sums import add
-from patallreduce.leaf_tree import LeafTree, Node, run_of
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.leaves.exchange import LeafExchange
+from patallreduce.leaves.kernels import Kernels
+from patallreduce.leaves.sums import add
+from patallreduce.leaves.tree import LeafTree, Node, run_of
 
 Gradients = list[torch.Tensor]
 
@@ -50,7 +50,7 @@ class Leaves:
     Each leaf is one forward and one backward pass of the DDP model, after any number of them inside
     `ddp_model.no_sync()`, which add up as ever. Holds at most 2 log2(n) + 1 sums of gradients, n
     being this rank's leaves, and log2(n) + 1 if n is a power of two that divides L; the exchange
-    (`patallreduce.leaf_exchange`) needs memory for its subtrees once more each way. All of it is
+    (`patallreduce.leaves.exchange`) needs memory for its subtrees once more each way. All of it is
     given back with the last leaf.
 
     Args:

@@ -4,8 +4,8 @@ import torch
 from torch.autograd.profiler import record_function
 
 from patallreduce import _core
-from patallreduce.communicator import Communicator
-from patallreduce.gpu_calls import GpuTicket
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.communicator.gpu_calls import GpuTicket
 
 
 def submit_in_profile(

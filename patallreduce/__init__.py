@@ -10,20 +10,20 @@ from patallreduce._core import (
     TransportError,
     TransportTimeout,
 )
-from patallreduce.calibration import calibrate
-from patallreduce.communicator import Communicator
-from patallreduce.fingerprint import fingerprint
+from patallreduce.communicator.calibration import calibrate
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.communicator.work import Work
 from patallreduce.hooks import register
-from patallreduce.iterations import load_iterations, save_iterations
-from patallreduce.leaf_sampler import LeafSampler
-from patallreduce.link import Link
-from patallreduce.lower_bound import Bound, lower_bound
-from patallreduce.networks import LogGP, Network, PLogP
-from patallreduce.schedules import algorithms, schedule, verify
-from patallreduce.simulation import PathStep, Result, simulate, simulate_algorithm
-from patallreduce.stragglers import straggler_report
-from patallreduce.trace import write_trace
-from patallreduce.work import Work
+from patallreduce.leaves.fingerprint import fingerprint
+from patallreduce.leaves.sampler import LeafSampler
+from patallreduce.pricing.link import Link
+from patallreduce.pricing.lower_bound import Bound, lower_bound
+from patallreduce.pricing.networks import LogGP, Network, PLogP
+from patallreduce.pricing.schedules import algorithms, schedule, verify
+from patallreduce.pricing.simulation import PathStep, Result, simulate, simulate_algorithm
+from patallreduce.records.iterations import load_iterations, save_iterations
+from patallreduce.records.stragglers import straggler_report
+from patallreduce.records.trace import write_trace
 
 __all__ = [
     "Bound",

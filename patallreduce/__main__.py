@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from patallreduce import records_commands, schedule_command, simulate_command
-from patallreduce.info import report
+from patallreduce.commands import info, records, schedule, simulate
 
 
 def main() -> None:
     """Run one command."""
     parser = argparse.ArgumentParser(prog="python -m patallreduce", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    info = commands.add_parser("info", help="versions, UCX, network and processor, for bug reports")
-    info.set_defaults(run=lambda _: report())
-    records_commands.add(commands)
-    schedule_command.add(commands)
-    simulate_command.add(commands)
+    for command in (info, records, schedule, simulate):
+        command.add(commands)
     options = parser.parse_args()
     try:
         said = options.run(options)

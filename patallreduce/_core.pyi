@@ -362,8 +362,8 @@ class StreamExecutor:
     @property
     def events(self) -> int: ...
 
-# An engine's collectives on a GPU's memory (csrc/gpu/staged/staging.h). `direct`: the transport moves
-# the GPU's memory; else copies go through pinned memory of the host.
+# An engine's collectives on a GPU's memory (csrc/gpu/staged/staging.h). `direct`: the transport
+# moves the GPU's memory; else copies go through pinned memory of the host.
 
 class StagedTicket:
     @property

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
-from patallreduce.iterations import Iteration
+from patallreduce.records.iterations import Iteration
 
 
 class Writer(Protocol):

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 import patallreduce as pat
-from patallreduce import environment
+from patallreduce.communicator.communicator import environment
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+# What a user reads: README and the pages beside it.
+README = "\n".join(
+    page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+)
 DOCUMENTS = [README] + [
     (ROOT / name).read_text(encoding="utf-8")
     for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "GPU.md")

@@ -3,7 +3,7 @@
 import pytest
 
 import patallreduce as pat
-from patallreduce.link import measure, measure_port_share
+from patallreduce.pricing.link import measure, measure_port_share
 
 
 def ring_s(ranks, latency_s, transfer_s):

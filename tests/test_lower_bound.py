@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from patallreduce.comparison import Bucket, make_schedule
+from patallreduce.pricing.comparison import Bucket, make_schedule
 
 LINK = pat.Link(20e-6, 125e6, 1e15)
 

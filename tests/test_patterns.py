@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patallreduce import patterns
-from patallreduce.pattern_text import Pattern, parse_pattern
+from patallreduce.pricing.pattern_text import Pattern, parse_pattern
 
 MANY = 20_000
 DRAWN = {

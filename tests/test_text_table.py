@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from patallreduce.text_table import text_table
+from patallreduce.text.table import text_table
 
 HEADINGS = ("name", "late\nms", "why")
 ROWS = [["ring", "1.5", "[it is]"], ["recursive", "10", "no"]]

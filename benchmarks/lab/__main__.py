@@ -6,13 +6,29 @@ import argparse
 import contextlib
 import signal
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from .launch import RankFailedError, RankTimeoutError
-from .loopback import Loopback
-from .namespaces import available, enter_user_namespace
-from .network import Network, parse_rate
+from .namespaces import available
+from .plan import end_on_sigterm, make_network
 
 TIMEOUT_EXIT_CODE = 124  # as timeout(1) has it
+
+
+class Check(argparse.Action):
+    """Tell whether networks can be emulated here, and do nothing else."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Exit with 0, or with 1 and the reason."""
+        print(available().reason)
+        parser.exit(0 if available() else 1)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -20,6 +36,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.lab",
         description="Run one command per rank, each in a network namespace of its own.",
+    )
+    parser.add_argument(
+        "--check", action=Check, nargs=0, help="can networks be emulated here? If not, say why"
     )
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument(
@@ -32,22 +51,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--show", choices=["all", "rank0", "none"], default="all")
     parser.add_argument("command", nargs="+", help="after --")
     return parser.parse_args()
-
-
-def make_network(ranks: int, rate: str) -> Network | Loopback:
-    """Make the network that `--rate` describes, entering a user namespace if that is needed."""
-    if rate == "none":
-        return Loopback(ranks)
-    rates_bit_s = [parse_rate(part) for part in rate.split(",")]
-    if not available():
-        raise SystemExit(f"no emulated network here: {available().reason}")
-    enter_user_namespace()
-    return Network(ranks, rates_bit_s * ranks if len(rates_bit_s) == 1 else rates_bit_s)
-
-
-def end_on_sigterm() -> None:
-    """Leave through Python's own clean-up when asked to end, as on Ctrl-C."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def main() -> int:

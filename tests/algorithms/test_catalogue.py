@@ -12,7 +12,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.selection import choose_segments
 
 COLLECTIVES = ["all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "barrier"]
 REGISTERED = [

@@ -8,7 +8,7 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.tensors import dtype_of
+from patallreduce.communicator.tensors import dtype_of
 from tests.threads import on_threads
 
 SUM = _core.Op.__members__["sum"]

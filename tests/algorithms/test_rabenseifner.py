@@ -4,7 +4,7 @@ from fractions import Fraction
 import pytest
 
 import patallreduce as pat
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.selection import choose_segments
 
 
 def sent_segments(schedule, rank):

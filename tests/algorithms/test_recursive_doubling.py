@@ -5,7 +5,7 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.selection import choose_segments
 from tests.threads import on_threads
 
 

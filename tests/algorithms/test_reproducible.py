@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Schedule, Step
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.selection import choose_segments
 from tests.reproducible.tree import tree
 
 SLOW_NETWORK = pat.Link(50e-6, 25e6)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import patallreduce as pat
-from patallreduce.selection import round_s, sum_time_s
+from patallreduce.pricing.selection import round_s, sum_time_s
 
 DTYPES = [
     torch.float32,

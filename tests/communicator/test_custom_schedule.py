@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Schedule, Step
-from patallreduce.calls import Request
-from patallreduce.given import GivenSchedules
+from patallreduce.communicator.calls import Request
+from patallreduce.communicator.given import GivenSchedules
 from tests.communicator.reference import (
     DTYPES,
     OPS,

@@ -1,27 +1,19 @@
-"""The GPU kernels, on a GPU or played on the processor; or why a test cannot have them.
+"""The GPU kernels, on a GPU or, thread by thread, on the processor; or why a test cannot have them.
 
 Tests without a GPU are skipped. A run that is there to test on a GPU sets FAIL_WITHOUT_CUDA=1: then
 they fail, so that a broken driver does not pass for a missing one.
 """
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
-from patallreduce import _core, cuda
+from patallreduce import _core
+from patallreduce.gpu import cuda
 from tests.cuda.patterns import name_of
-
-HERE = Path(__file__).parent
-NVCC = os.environ.get("PATALLREDUCE_NVCC", "nvcc")
-# Strict aliasing is off because 16 bytes of anything are moved as words, as on the GPU.
-COMPILERS = {
-    "g++": ["g++", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC"],
-    "nvcc": [NVCC, "-x", "cu", "-O1", "-Xcompiler=-ffp-contract=off,-fno-strict-aliasing,-fPIC"],
-}
+from tests.fakes.libraries import build_fake_gpu
 
 
 def refuse(reason):
@@ -50,26 +42,13 @@ def gpu_fixture(library):
     return device
 
 
-@pytest.fixture(name="play", scope="session")
-def play_fixture(tmp_path_factory):
-    """Compile a library that plays the GPU, whose path is the result, by "g++" or "nvcc"."""
+@pytest.fixture(name="fake_gpu", scope="session")
+def fake_gpu_fixture(tmp_path_factory):
+    """`fake_gpu("g++")`: path of a fake of the kernels' library, by "g++" or "nvcc"."""
     # One folder, since every package of tests that takes this fixture gets one of its own.
-    folder = tmp_path_factory.getbasetemp() / "played_gpu"
+    folder = tmp_path_factory.getbasetemp() / "fakes"
     folder.mkdir(exist_ok=True)
-
-    def play(compiler):
-        path = folder / f"{compiler}.so"
-        command = COMPILERS[compiler]
-        if shutil.which(command[0]) is None:
-            pytest.skip(f"no {command[0]} on this machine")
-        if not path.exists():
-            include = f"-I{HERE.parents[1] / 'csrc'}"
-            options = ["-std=c++17", "-shared", include, f"-I{HERE}", "-o", str(path)]
-            source = HERE / "played_library.cpp"
-            subprocess.run([*command, *options, str(source)], check=True, timeout=120)
-        return str(path)
-
-    return play
+    return lambda compiler: build_fake_gpu(folder, compiler)
 
 
 class Kernels:
@@ -99,7 +78,7 @@ class Kernels:
 
 
 @pytest.fixture(name="kernels", scope="session", params=["g++", "gpu"])
-def kernels_fixture(request, play):
+def kernels_fixture(request, fake_gpu):
     if request.param == "gpu":
         return Kernels(request.getfixturevalue("gpu"), "cuda")
-    return Kernels(_core.CudaReduction(play(request.param), 0, 2), "cpu")
+    return Kernels(_core.CudaReduction(fake_gpu(request.param), 0, 2), "cpu")

@@ -1,7 +1,7 @@
 """What one rank of several on a GPU does: `run_processes` starts them.
 
 A body takes a Rank and returns what it met, for JSON. tests/cuda/test_gpu_ranks.py starts them as
-processes on a GPU; tests/streams/test_rank_bodies.py runs them on threads, over played libraries,
+processes on a GPU; tests/gpu/test_rank_bodies.py runs them on threads, over fake libraries,
 and as processes on the processor.
 """
 
@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from benchmarks.lab.one_gpu import OneGpu
-from patallreduce.gpu_calls import GpuWork
+from patallreduce.communicator.gpu_calls import GpuWork
 from tests.cuda.patterns import DTYPES, OPS
 
 VICTIM = 1

@@ -1,4 +1,4 @@
-"""How setup.py finds nvcc and chooses architectures; a script plays nvcc."""
+"""How setup.py finds nvcc and chooses architectures; a script stands in for nvcc."""
 
 import runpy
 from pathlib import Path

@@ -3,14 +3,16 @@
 import pytest
 
 import patallreduce as pat
-from patallreduce import _core, cuda_memory, ucx
+from patallreduce import _core
+from patallreduce.communicator.communicator import ucx
+from patallreduce.gpu.memory import check_ucx_takes_cuda
 
 
 def test_ucx_without_cuda_is_refused_with_the_way_round_it(monkeypatch):
     monkeypatch.setattr(_core, "ucx_memory_types", lambda library: ["host", "rocm"])
 
     with pytest.raises(pat.TransportError) as caught:
-        cuda_memory.check_ucx_takes_cuda(ucx.library_path())
+        check_ucx_takes_cuda(ucx.library_path())
 
     text = str(caught.value)
     assert "expected a UCX whose context reports memory of the kinds host and cuda" in text
@@ -22,14 +24,14 @@ def test_ucx_without_cuda_is_refused_with_the_way_round_it(monkeypatch):
 def test_ucx_with_cuda_is_taken(monkeypatch):
     monkeypatch.setattr(_core, "ucx_memory_types", lambda library: ["host", "cuda"])
 
-    cuda_memory.check_ucx_takes_cuda(ucx.library_path())
+    check_ucx_takes_cuda(ucx.library_path())
 
 
 def test_this_ucx_is_asked():
     """Without a CUDA driver its context knows the host's memory alone."""
     library = ucx.library_path()
     try:
-        cuda_memory.check_ucx_takes_cuda(library)
+        check_ucx_takes_cuda(library)
     except pat.TransportError:
         assert "cuda" not in _core.ucx_memory_types(library)
     else:

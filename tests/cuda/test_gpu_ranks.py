@@ -1,7 +1,7 @@
 """2, 4 and 8 ranks on one GPU over NCCL: right sums, no leaks, errors in time.
 
 Each rank is a process with a NCCL_HOSTID of its own (benchmarks/lab/one_gpu.py). What they do is
-tests/cuda/rank_bodies.py, which also runs without a GPU (tests/streams/test_rank_bodies.py).
+tests/cuda/rank_bodies.py, which also runs without a GPU (tests/gpu/test_rank_bodies.py).
 """
 
 import time

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from patallreduce import _core, info
+from patallreduce import _core
+from patallreduce.commands import info
 
 ROOT = Path(__file__).parents[2]
 KERNEL_FILES = sorted((ROOT / "csrc").rglob("*.cu"))
@@ -142,7 +143,7 @@ def test_another_library_is_refused(tmp_path, content, message):
 
 
 def test_info_tells_of_missing_kernels(monkeypatch, tmp_path):
-    monkeypatch.setattr("patallreduce.cuda.library_path", lambda: str(tmp_path / "none.so"))
+    monkeypatch.setattr("patallreduce.gpu.cuda.library_path", lambda: str(tmp_path / "none.so"))
 
     assert re.search(r"^CUDA kernels +not built \(no nvcc when installed", info.report(), re.M)
 

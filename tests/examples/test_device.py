@@ -1,13 +1,12 @@
-"""Which device a rank of the example takes, and what its clock says, as far as a processor can."""
+"""Which device a rank of the example takes."""
 
 import os
 import subprocess
 import sys
 
-import device
 import pytest
 import torch
-from device import GpuClock, HostClock, choose_place, make_clock
+from device import choose_place
 
 
 @pytest.fixture(name="gpus")
@@ -74,62 +73,3 @@ def test_no_gpu_is_said_before_anything_else(examples):
     )
     assert run.returncode == 1
     assert run.stderr == f"--device cuda: torch {torch.__version__} sees no GPU\n"
-
-
-def test_the_host_clock_is_the_clock():
-    clock = make_clock(torch.device("cpu"), may_delay=True)
-    assert isinstance(clock, HostClock)
-
-    start_s = clock.start()
-    clock.delay(0.02)
-    assert clock.seconds(clock.mark()) - start_s >= 0.02
-
-
-class PlayedEvent:
-    """Of a GPU that is 100 ms behind its host, and whose clock starts anywhere."""
-
-    now_ms = 5e6
-
-    def __init__(self, *, enable_timing):
-        assert enable_timing
-        self.at_ms = None
-
-    def record(self):
-        self.at_ms = self.now_ms
-
-    def synchronize(self):
-        assert self.at_ms is not None
-
-    def elapsed_time(self, later):
-        return later.at_ms - self.at_ms
-
-
-def test_marks_on_a_gpu_are_put_on_the_clock_of_the_host(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "Event", PlayedEvent)
-    monkeypatch.setattr(device.time, "monotonic", lambda: 42.0)
-    clock = GpuClock(may_delay=False)
-
-    assert clock.start() == 42.0
-    monkeypatch.setattr(PlayedEvent, "now_ms", 5e6 + 250)
-    mark = clock.mark()
-    monkeypatch.setattr(device.time, "monotonic", lambda: 99.0)
-    assert clock.seconds(mark) == 42.25
-
-
-def test_a_delay_is_as_many_cycles_as_the_gpu_counts_meanwhile(monkeypatch):
-    slept = []
-
-    def sleep(cycles):
-        slept.append(cycles)
-        PlayedEvent.now_ms += cycles / 1.5e6  # 1.5 GHz
-
-    monkeypatch.setattr(torch.cuda, "Event", PlayedEvent)
-    monkeypatch.setattr(torch.cuda, "_sleep", sleep, raising=False)
-    monkeypatch.setattr(PlayedEvent, "now_ms", 0.0)
-    clock = GpuClock(may_delay=True)
-    slept.clear()
-
-    clock.delay(0.08)
-    clock.delay(0.0)
-
-    assert slept == [pytest.approx(0.08 * 1.5e9, rel=1e-6)]

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from device import HostClock, choose_place
+from device import choose_place
 from images import load_digits
 from network import PARAMETERS, build_network
 from records import Run, read_run, read_summary
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 from train_cifar import Training, main, parse_options
+
+from patallreduce.clocks import HostClock
 
 TRAINING_TIMEOUT_S = 100
 PLACE = choose_place("cpu")

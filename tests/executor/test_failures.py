@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import failures
+from benchmarks.failures import rounds as failures
 
 ENDINGS = Path(__file__).with_name("endings.py")
 FAULTLESS = ["left_one_by_one", "left_pending", "unclosed"]

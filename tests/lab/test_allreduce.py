@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import allreduce_worker
+from benchmarks.lab import rank
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,12 +47,12 @@ class _Named:
 
 @pytest.mark.parametrize("wrong_call", [0, 1])
 def test_a_single_wrong_element_is_found(monkeypatch, wrong_call):
-    monkeypatch.setattr(allreduce_worker.dist, "get_rank", lambda: 3)
+    monkeypatch.setattr(rank.dist, "get_rank", lambda: 3)
     expected = torch.arange(100.0)
     buckets = [expected.clone(), expected.clone()]
-    allreduce_worker.check(_Named(), buckets, expected)
+    rank.check(_Named(), buckets, expected)
     buckets[wrong_call][42] += 1
     with pytest.raises(
         AssertionError, match=rf"broken, rank 3, call {wrong_call}: 1 of 100 .* at 42"
     ):
-        allreduce_worker.check(_Named(), buckets, expected)
+        rank.check(_Named(), buckets, expected)

@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.arrivals import parse_arguments
-from benchmarks.arrivals_report import compared, draw, figure_s, print_tables
-from benchmarks.arrivals_worker import (
+from benchmarks.arrivals.__main__ import parse_arguments
+from benchmarks.arrivals.report import compared, draw, figure_s, print_tables
+from benchmarks.arrivals.worker import (
     PATTERNS,
     Case,
     cases,
     draw_delays_s,
     random_values,
-    relative,
 )
-from benchmarks.measures import Sample
+from benchmarks.lab.measures import Sample, relative
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import gpu, gpu_all_reduce, gpu_all_reduce_report
-from benchmarks.gpu_all_reduce_worker import draw, record, wrong_elements
+from benchmarks.gpu import all_reduce, report
+from benchmarks.gpu.__main__ import parse_arguments
+from benchmarks.gpu.worker import draw, record, wrong_elements
+from benchmarks.lab.measures import Sample
 from benchmarks.lab.one_gpu import OneGpu
-from benchmarks.measures import Sample
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -72,17 +73,17 @@ def test_without_a_gpu_nothing_is_started(tmp_path):
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
-    options = gpu.parse_arguments(["all-reduce", "--rehearse", *arguments])
+    options = parse_arguments(["all-reduce", "--rehearse", *arguments])
     with pytest.raises(SystemExit, match=message):
-        gpu_all_reduce.check(options)
+        all_reduce.check(options)
 
 
 def test_algorithms_may_have_segments():
     for good in ("nccl", "ring", "slt:32"):
-        assert gpu_all_reduce.parse_algorithm(good) == good
+        assert all_reduce.parse_algorithm(good) == good
     for bad in ("nobody", "slt:", "slt:0", "slt:x", "nccl:4"):
         with pytest.raises(argparse.ArgumentTypeError):
-            gpu_all_reduce.parse_algorithm(bad)
+            all_reduce.parse_algorithm(bad)
 
 
 def test_every_rank_is_a_host_of_its_own_to_nccl():
@@ -165,8 +166,8 @@ def test_ratios_are_taken_within_a_round():
 
 
 def test_made_up_rows_make_tables_and_a_picture(tmp_path, capsys):
-    gpu_all_reduce_report.print_report(list(rows()))
-    gpu_all_reduce_report.draw(list(rows()), tmp_path / "picture.png")
+    report.print_report(list(rows()))
+    report.draw(list(rows()), tmp_path / "picture.png")
 
     printed = capsys.readouterr().out
     # 4 ranks, 16 MiB in 4 ms: 4.194 GB/s, and 1.5 times that over each rank's link.

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_check, gpu_check_figures
-from benchmarks.gpu_check import Part, parts, run, summarise
+from benchmarks.gpu_check import figures, part
+from benchmarks.gpu_check import parts as all_parts
+from benchmarks.gpu_check.__main__ import TOTAL_S, summarise
+from benchmarks.gpu_check.part import GRACE_S, Part, run
+from benchmarks.gpu_check.parts import is_built, parts
 
 HANGS = """
 import subprocess, sys, time
@@ -29,13 +32,13 @@ def log_fixture(tmp_path):
 
 
 def test_all_parts_fit_into_ten_minutes():
-    assert sum(part.budget_s for part in parts(Path("out"))) <= gpu_check.TOTAL_S
-    assert gpu_check.TOTAL_S + gpu_check.GRACE_S < 600
+    assert sum(part.budget_s for part in parts(Path("out"))) <= TOTAL_S
+    assert TOTAL_S + GRACE_S < 600
 
 
 def test_what_a_part_prints_is_logged_and_read(log):
     log.write_text("before\n")
-    outcome = run(python("print('3 passed in 1.5s')", figures_of=gpu_check_figures.tests), log)
+    outcome = run(python("print('3 passed in 1.5s')", figures_of=figures.tests), log)
 
     assert (outcome.rc, outcome.figures, outcome.reason) == (0, {"passed": 3}, "")
     assert log.read_text().startswith("before\n")
@@ -49,7 +52,7 @@ def test_a_failing_part_says_why(log):
 
 
 def test_a_part_that_hangs_is_ended_with_its_children(log, monkeypatch):
-    monkeypatch.setattr(gpu_check, "GRACE_S", 0.5)
+    monkeypatch.setattr(part, "GRACE_S", 0.5)
     outcome = run(python(HANGS, 0.5), log, saved_s=0.5)
 
     assert (outcome.rc, outcome.reason) == (124, "its 1 s were over")
@@ -69,7 +72,7 @@ def test_no_part_takes_longer_than_all_may(log):
 
 
 def test_what_is_older_than_its_sources_is_built_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_check, "ROOT", tmp_path)
+    monkeypatch.setattr(all_parts, "ROOT", tmp_path)
     package, sources = tmp_path / "patallreduce", tmp_path / "csrc"
     package.mkdir()
     sources.mkdir()
@@ -80,14 +83,14 @@ def test_what_is_older_than_its_sources_is_built_again(tmp_path, monkeypatch):
     for age, file in enumerate(reversed(files)):
         file.touch()
         os.utime(file, (1000 - age, 1000 - age))
-    assert gpu_check.is_built()
+    assert is_built()
 
     os.utime(sources / "engine.cpp", (2000, 2000))
-    assert not gpu_check.is_built()
+    assert not is_built()
 
     os.utime(sources / "engine.cpp", (1, 1))
     kernels.unlink()
-    assert not gpu_check.is_built()
+    assert not is_built()
 
 
 def test_a_part_without_its_program_is_skipped(log):
@@ -99,7 +102,7 @@ def test_a_part_without_its_program_is_skipped(log):
 
 
 def test_figures_that_cannot_be_read_do_not_stop_the_others(log):
-    outcome = run(python("print('{1}')", figures_of=gpu_check_figures.json_lines), log)
+    outcome = run(python("print('{1}')", figures_of=figures.json_lines), log)
 
     assert outcome.rc == 0
     assert "JSONDecodeError" in outcome.figures["unreadable"]
@@ -107,7 +110,7 @@ def test_figures_that_cannot_be_read_do_not_stop_the_others(log):
 
 def test_the_summary_tells_every_part(log, tmp_path):
     outcomes = [
-        run(python("print('2 passed, 1 failed in 3s')", figures_of=gpu_check_figures.tests), log),
+        run(python("print('2 passed, 1 failed in 3s')", figures_of=figures.tests), log),
         run(python("raise SystemExit('no GPU')"), log),
         run(python("", needs="no-such-program"), log),
     ]
@@ -123,7 +126,7 @@ def test_the_summary_tells_every_part(log, tmp_path):
 
 def test_figures_of_tests():
     output = "x\nFAILED tests/a.py::b - why\n1 failed, 20 passed, 3 skipped, 4 deselected in 5s"
-    assert gpu_check_figures.tests(output) == {
+    assert figures.tests(output) == {
         "failed": 1,
         "passed": 20,
         "skipped": 3,
@@ -136,7 +139,7 @@ def test_figures_of_tests_that_were_ended():
     output = (
         "tests/a.py::b PASSED   [ 1%]\ntests/a.py::c PASSED  [ 2%]\ntests/a.py::d FAILED [ 3%]\n"
     )
-    assert gpu_check_figures.tests(output) == {"failed so far": 1, "passed so far": 2}
+    assert figures.tests(output) == {"failed so far": 1, "passed so far": 2}
 
 
 def test_figures_of_kernels(tmp_path):
@@ -147,7 +150,7 @@ def test_figures_of_kernels(tmp_path):
     ]
     output = "noise\n" + "\n".join(map(json.dumps, rows)) + '\n{"broken": '
 
-    found = gpu_check_figures.kernels(output, tmp_path)
+    found = figures.kernels(output, tmp_path)
 
     assert found == {
         "cases": 3,
@@ -177,7 +180,7 @@ def test_figures_of_all_reduce(tmp_path):
     rows += [row("ring", 0.5, 1), row("nccl", 1.0, 1)]
     (tmp_path / "all_reduce.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
-    assert gpu_check_figures.all_reduce(tmp_path) == {
+    assert figures.all_reduce(tmp_path) == {
         "cases": 5,
         "wrong": 5,
         "2 ranks, 1024 bytes, elapsed, balanced": "nccl 4.00 ms, slt:8 0.70 of it",
@@ -186,9 +189,7 @@ def test_figures_of_all_reduce(tmp_path):
 
 
 def test_figures_of_the_sanitizer_and_the_facts():
-    said = gpu_check_figures.sanitizer("8 passed in 3s\n===== ERROR SUMMARY: 0 errors\n")
+    said = figures.sanitizer("8 passed in 3s\n===== ERROR SUMMARY: 0 errors\n")
     assert said == {"said": "ERROR SUMMARY: 0 errors", "passed": 8}
-    told = gpu_check_figures.facts(
-        "torch         2.13 (CUDA 13.0)\nCUDA device 0  NVIDIA H200, sm_90"
-    )
+    told = figures.facts("torch         2.13 (CUDA 13.0)\nCUDA device 0  NVIDIA H200, sm_90")
     assert told == {"torch": "2.13 (CUDA 13.0)", "CUDA device 0": "NVIDIA H200, sm_90"}

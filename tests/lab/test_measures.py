@@ -2,8 +2,8 @@ import argparse
 
 import pytest
 
-from benchmarks.allreduce import parse_bytes, parse_late
-from benchmarks.measures import Sample, bandwidths_bytes_s, medians
+from benchmarks.lab.arguments import parse_bytes, parse_late
+from benchmarks.lab.measures import Sample, bandwidths_bytes_s, medians
 
 LATE = Sample(arrivals_s=[10.0, 11.0, 10.2], finishes_s=[12.0, 11.1, 12.4])
 

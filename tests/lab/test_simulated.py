@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import patallreduce as pat
-from benchmarks.simulated import parse_arguments
-from benchmarks.simulated_calibration import CALLS, fitted
-from benchmarks.simulated_cells import (
+from benchmarks.simulated.__main__ import parse_arguments
+from benchmarks.simulated.calibration import CALLS, fitted
+from benchmarks.simulated.cells import (
     PATTERNS,
     cells,
     delays_s,

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
-from patallreduce.leaf_sampler import LeafSampler
+from patallreduce.leaves.sampler import LeafSampler
 
 LINK = pat.Link(20e-6, 2e9)
 IMAGES, CLASSES, FEATURES = 600, 5, 40
@@ -170,7 +170,7 @@ def test_without_leaves_weights_depend_on_the_ranks(processes):
 
 def gradients_of_one_iteration():
     """Against a plain evaluation of the tree on one rank."""
-    from patallreduce.leaf_tree import LeafTree, Node
+    from patallreduce.leaves.tree import LeafTree, Node
 
     torch.set_num_threads(1)
     rank, ranks = dist.get_rank(), dist.get_world_size()

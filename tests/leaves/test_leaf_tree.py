@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patallreduce.leaf_tree import LeafTree, Node, maximal_subtrees, run_of
+from patallreduce.leaves.tree import LeafTree, Node, maximal_subtrees, run_of
 
 
 def text(leaves, first=0, height=None):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patallreduce.leaf_sampler import LeafSampler
-from patallreduce.leaf_tree import run_of
+from patallreduce.leaves.sampler import LeafSampler
+from patallreduce.leaves.tree import run_of
 
 
 @given(st.integers(1, 6), st.integers(0, 8), st.integers(1, 4), st.integers(0, 40))

@@ -1,11 +1,11 @@
-// Collectives on a played GPU's memory, staged and direct: right, or all ended by one rank.
+// Collectives on a fake GPU's memory, staged and direct: right, or all ended by one rank.
 #include "gpu/staged/staging.h"
 
 #include <cmath>
 
 #include "check.h"
 #include "errors.h"
-#include "played.h"
+#include "fakes.h"
 
 namespace patallreduce::native {
 
@@ -87,7 +87,7 @@ bool collectives(Staging& staging, const StreamDevice& device, int rank, unsigne
 }
 
 void one_world(Random& random, bool direct, bool abort) {
-  const auto device = std::make_shared<const StreamDevice>(played_library(), 0);
+  const auto device = std::make_shared<const StreamDevice>(fake_cuda(), 0);
   std::vector<std::shared_ptr<Engine>> engines;
   for (auto& engine : loopback_engines(ranks, nullptr)) engines.push_back(std::move(engine));
   std::vector<std::unique_ptr<Staging>> stagings;
@@ -110,7 +110,7 @@ void one_world(Random& random, bool direct, bool abort) {
     engines[rank]->close(10);
   });
   stagings.clear();
-  CHECK(played_count() == 0);
+  CHECK(fake_count() == 0);
 }
 
 }  // namespace

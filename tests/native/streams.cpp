@@ -1,4 +1,4 @@
-// Collectives on played streams over a played NCCL, in lanes, between others of the same engines:
+// Collectives on fake streams over a fake NCCL, in lanes, between others of the same engines:
 // right, or all ended with one error.
 #include <atomic>
 #include <chrono>
@@ -8,8 +8,8 @@
 
 #include "check.h"
 #include "errors.h"
+#include "fakes.h"
 #include "gpu/nccl/calls.h"
-#include "played.h"
 #include "schedule/lanes.h"
 
 namespace patallreduce::native {
@@ -92,14 +92,14 @@ class Rank {
       : engine(std::move(engine_)),
         seed_(seed),
         own_(seed + 1000 * static_cast<unsigned long>(engine->rank() + 1)),
-        device_(played_library(), 0),
+        device_(fake_cuda(), 0),
         producer_(device_.create_stream()),
         consumer_(device_.create_stream()) {
-    auto gpu = std::make_unique<StreamDevice>(played_library(), 0);
+    auto gpu = std::make_unique<StreamDevice>(fake_cuda(), 0);
     std::vector<std::unique_ptr<Nccl>> nccl;
     for (const auto& id : lanes) {
-      nccl.push_back(std::make_unique<Nccl>(played_nccl(), *gpu, id, engine->rank(),
-                                            engine->ranks(), now_s() + 30));
+      nccl.push_back(std::make_unique<Nccl>(fake_nccl(), *gpu, id, engine->rank(), engine->ranks(),
+                                            now_s() + 30));
     }
     calls = std::make_shared<StreamCalls>(engine, std::move(gpu), std::move(nccl), schedule_of);
     calls->connect(30);
@@ -121,7 +121,7 @@ class Rank {
     const Call& call = bucket.item.call;
     submitted_ = index;
     if (bucket.item.on_streams) {
-      if (late_ms > 0) played_sleep(producer_, late_ms);
+      if (late_ms > 0) fake_sleep(producer_, late_ms);
       copy(bucket.given, bucket.home, producer_);
       bucket.work = calls->submit(bucket.home.data(), call, producer_, timeout_s);
     } else {
@@ -214,7 +214,7 @@ struct World {
   std::vector<std::unique_ptr<Rank>> all;
 
   World(Random& random, int ranks) {
-    for (int i = 0; i < lanes_for(ranks); ++i) lanes.push_back(played_nccl().unique_id());
+    for (int i = 0; i < lanes_for(ranks); ++i) lanes.push_back(fake_nccl().unique_id());
     std::vector<std::shared_ptr<Engine>> engines;
     for (auto& engine : loopback_engines(ranks, nullptr)) engines.push_back(std::move(engine));
     const unsigned long seed = random();
@@ -225,7 +225,7 @@ struct World {
   }
   ~World() {
     each_rank(static_cast<int>(all.size()), [&](int rank) { all[rank] = nullptr; });
-    CHECK(played_count() == 0);
+    CHECK(fake_count() == 0);
   }
 };
 
@@ -301,11 +301,11 @@ void broken(Random& random, int victim) {
   const auto expected = [=](const Failure& failure) {
     return failure.kind == Kind::transport &&
            failure.what ==
-               concat("NCCL: rank ", victim, ": messages: remote process exited (played)");
+               concat("NCCL: rank ", victim, ": messages: remote process exited (fake)");
   };
   const auto disturb = [=](World& world) {
     std::this_thread::sleep_for(std::chrono::microseconds(after_us));
-    CHECK(played_break(world.lanes[lane].internal, victim) == 0);
+    CHECK(fake_break(world.lanes[lane].internal, victim) == 0);
   };
   until_failure(random, 60, expected, victim, disturb, nullptr);
 }

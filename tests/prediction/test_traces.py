@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import traces
 from benchmarks.prediction import LEARNING, last_named, square_order_error
-from benchmarks.replay import COMBINED, MOMENTS, decision_s, replay
+from benchmarks.traces.replay import COMBINED, MOMENTS, decision_s, replay
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from patallreduce.iterations import Iteration
+from patallreduce.records.iterations import Iteration
 from tests.records import made_up
 
 

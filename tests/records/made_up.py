@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from patallreduce.iterations import BucketRecord, Iteration
+from patallreduce.records.iterations import BucketRecord, Iteration
 
 TIMES = st.one_of(st.just(math.nan), st.floats(-1e6, 1e6))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from patallreduce.iterations import Iteration, save_iterations
+from patallreduce.records.iterations import Iteration, save_iterations
 from tests.records.made_up import iterations
 
 NAN = math.nan

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from patallreduce import figures, pictures
+from patallreduce import pictures
+from patallreduce.pictures import figures
 
 pytest.importorskip("matplotlib")
 

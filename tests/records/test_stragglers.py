@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from patallreduce.stragglers import late_since
+from patallreduce.records.stragglers import late_since
 from tests.records.made_up import make_iteration
 
 ON_TIME_S = [1.0, 1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Levels, played as groups of sends and receives that end together, one group after the other."""
+"""Levels, run as groups of sends and receives that end together, one group after the other."""
 
 import random
 from collections import Counter, defaultdict

@@ -3,19 +3,22 @@
 import json
 
 import patallreduce as pat
-from benchmarks import clairvoyant_allreduce as benchmark
+from benchmarks.allreduce.report import describe_size
+from benchmarks.clairvoyant_allreduce.__main__ import main
+from benchmarks.clairvoyant_allreduce.cases import PATTERNS, trace_delays, tuned
+from benchmarks.clairvoyant_allreduce.report import ratios
 
 LINK = pat.Link(20e-6, 125e6)
 
 
 def test_patterns_are_delays_up_to_the_largest():
     for ranks in (4, 32, 48):
-        late_s = benchmark.trace_delays(ranks, 2.0)
+        late_s = trace_delays(ranks, 2.0)
         assert len(late_s) == ranks
         assert max(late_s) == 2.0
         assert min(late_s) >= 0
-    assert len(benchmark.PATTERNS) == 8
-    assert sum(benchmark.PATTERNS["alternating"](8, 1.0)) == 4
+    assert len(PATTERNS) == 8
+    assert sum(PATTERNS["alternating"](8, 1.0)) == 4
 
 
 def test_rivals_have_their_best_segments():
@@ -27,7 +30,7 @@ def test_rivals_have_their_best_segments():
         found = pat.simulate(schedule, LINK, 1 << 20, arrivals_s)
         return max(found.finish_s), found.average_elapsed_s
 
-    best_s, segments = benchmark.tuned("slt", 4, 1 << 20, LINK, price)["makespan"]
+    best_s, segments = tuned("slt", 4, 1 << 20, LINK, price)["makespan"]
     assert price("slt", segments)[0] == best_s
     assert best_s <= 1.01 * min(price("slt", 2**n)[0] for n in range(12))
 
@@ -35,14 +38,14 @@ def test_rivals_have_their_best_segments():
 def test_no_case_is_below_its_bound_or_above_the_rivals(tmp_path, capsys, monkeypatch):
     arguments = ["it", "--ranks", "4", "8", "--bytes", "65536", "--out", str(tmp_path)]
     monkeypatch.setattr("sys.argv", arguments)
-    benchmark.main()
+    main()
     lines = (tmp_path / "clairvoyant_allreduce.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     assert len(records) == 2 * (7 * 3 + 1)
     for record in records:
         assert record["bound"][0] <= record["clairvoyant"][0]
         assert record["bound"][1] <= record["clairvoyant"][1]
-        assert benchmark.ratios(record)[0] <= 1.01
+        assert ratios(record)[0] <= 1.01
     printed = capsys.readouterr().out
     assert "44 cases" in printed
     assert "worse by more than 1 % in 0" in printed
@@ -50,4 +53,4 @@ def test_no_case_is_below_its_bound_or_above_the_rivals(tmp_path, capsys, monkey
 
 
 def test_sizes_as_text():
-    assert [benchmark.size_text(size) for size in (1 << 14, 1 << 26)] == ["16 KiB", "64 MiB"]
+    assert [describe_size(size) for size in (1 << 14, 1 << 26)] == ["16 KiB", "64 MiB"]

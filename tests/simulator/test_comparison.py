@@ -6,10 +6,10 @@ import statistics
 import pytest
 
 import patallreduce as pat
-from patallreduce.comparison import MEASURES, Bucket, compare, make_schedule, price
-from patallreduce.decision_map import Delay, map_tables, parse_delay, sweep
-from patallreduce.decision_map_picture import decision_map
-from patallreduce.pattern_text import parse_pattern
+from patallreduce.pictures.decision_map import decision_map
+from patallreduce.pricing.comparison import MEASURES, Bucket, compare, make_schedule, price
+from patallreduce.pricing.decision_map import Delay, map_tables, parse_delay, sweep
+from patallreduce.pricing.pattern_text import parse_pattern
 
 LINK = pat.Link(20e-6, 25e6)
 BUCKET = Bucket(8, 4 << 20, LINK)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Step
-from patallreduce.messages import simulated_messages
+from patallreduce.pricing.messages import simulated_messages
 
 LINK = pat.Link(latency_s=40e-6, bytes_per_s=25e6, reduce_bytes_per_s=5e9)
 # Nothing is rounded on this one: a segment takes whole seconds, a latency half of one.

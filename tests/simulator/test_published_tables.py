@@ -1,8 +1,8 @@
-"""Cells of PAP18's Tables 3 and 4, as benchmarks/published.py simulates them."""
+"""Cells of PAP18's Tables 3 and 4, as benchmarks/published simulates them."""
 
 import pytest
 
-from benchmarks.published import (
+from benchmarks.published.cells import (
     arrival_patterns,
     average_elapsed_ms,
     measured_against_model,
@@ -10,8 +10,8 @@ from benchmarks.published import (
     sign_is_right,
     table_3,
 )
-from benchmarks.published_report import print_tables
-from benchmarks.published_tables import (
+from benchmarks.published.report import print_tables
+from benchmarks.published.tables import (
     DELAYS_MS,
     RANKS,
     TABLE_3_MS,

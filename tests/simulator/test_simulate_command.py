@@ -6,7 +6,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import __main__
-from patallreduce.units import bytes_text, ms_text, parse_bytes, parse_rate
+from patallreduce.text.units import bytes_text, ms_text, parse_bytes, parse_rate
 
 
 @pytest.fixture

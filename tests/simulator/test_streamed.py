@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Step, _core
-from patallreduce.networks import native
+from patallreduce.pricing.networks import native
 
 LINK = pat.Link(20e-6, 25e6, 5e9)
 NAMES = sorted(pat.algorithms())

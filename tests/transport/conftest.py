@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from patallreduce import _core, ucx
+from patallreduce import _core
+from patallreduce.communicator.communicator import ucx
 
 
 class Rank:

@@ -1,0 +1,1 @@
+"""All-reduce side by side: sizes, algorithms, ranks and arrival patterns."""

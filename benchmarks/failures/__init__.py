@@ -1,0 +1,1 @@
+"""What do the others see when a rank is killed or stopped?"""

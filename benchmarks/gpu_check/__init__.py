@@ -1,0 +1,1 @@
+"""Does everything that needs a GPU work, and how fast is it?"""

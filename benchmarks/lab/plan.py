@@ -1,0 +1,83 @@
+"""The driver's side of a benchmark: a plan is given to ranks, which write what they measure.
+
+The ranks' side is rank.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .environment import environment
+from .launch import RankFailedError, RankTimeoutError
+from .loopback import Loopback
+from .namespaces import available, enter_user_namespace
+from .network import Network, parse_rate
+from .openmpi import run_openmpi
+
+Plan = dict[str, Any]
+Record = dict[str, Any]
+SHARED_MEMORY = "shm"
+
+
+def make_network(ranks: int, rate: str) -> Network | Loopback:
+    """Make the network that `rate` describes, entering a user namespace if that is needed."""
+    if rate in {"none", SHARED_MEMORY}:
+        return Loopback(ranks)
+    rates_bit_s = [parse_rate(part) for part in rate.split(",")]
+    if not available():
+        raise SystemExit(f"no emulated network here: {available().reason}")
+    enter_user_namespace()
+    return Network(ranks, rates_bit_s * ranks if len(rates_bit_s) == 1 else rates_bit_s)
+
+
+def end_on_sigterm() -> None:
+    """Leave through Python's own clean-up when asked to end, as on Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def make_plan(options: argparse.Namespace, results: str, **more: Any) -> Plan:
+    """Make a plan of the command line, and the folder of its results."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    return {
+        **{name: value for name, value in vars(options).items() if name != "out"},
+        "shared_memory": options.network in {"none", SHARED_MEMORY},
+        "results": str((options.out / results).resolve()),
+        "environment": environment(),
+        **more,
+    }
+
+
+def run_plan(plan: Plan, ranks: list[int], worker: str) -> list[Record]:
+    """Let the worker measure the plan with each number of ranks; return what it recorded."""
+    results = Path(plan["results"])
+    # Before the file is emptied: inside a user namespace the program starts again from the top.
+    networks = (make_network(number, plan["network"]) for number in ranks)
+    for index, network in enumerate(networks):
+        if index == 0:
+            results.write_text("", encoding="utf-8")
+        with network:
+            command = [sys.executable, "-m", worker, json.dumps(plan)]
+            try:
+                if "openmpi" in plan.get("algorithms", ()):
+                    run_openmpi(network, command, timeout_s=plan["timeout_s"], show="rank0")
+                else:
+                    network.run(command, timeout_s=plan["timeout_s"], show="rank0")
+            except (RankFailedError, RankTimeoutError) as error:
+                raise SystemExit(str(error)) from None
+    return read_records(results)
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write JSON lines."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

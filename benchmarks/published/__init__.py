@@ -1,0 +1,1 @@
+"""Does the simulator give what PAP18 measured?"""

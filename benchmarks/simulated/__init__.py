@@ -1,0 +1,1 @@
+"""Does the simulator say what the network does?"""

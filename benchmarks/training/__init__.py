@@ -1,0 +1,1 @@
+"""What does a late rank cost a training run?"""

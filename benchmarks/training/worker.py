@@ -1,0 +1,279 @@
+"""One rank of the training benchmark; `benchmarks.training` starts it."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.graph import register_multi_grad_hook
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import SGD
+
+import patallreduce as pat
+from benchmarks.lab.plan import Plan, Record
+from benchmarks.lab.point_to_point import PointToPoint
+from benchmarks.lab.rank import keep, start_rank, yardstick
+from patallreduce.ending import end_rank
+
+MOVES_EVERY = 20  # iterations
+LEAVES = "leaves"
+SEED = 1
+
+
+class Asleep(torch.autograd.Function):
+    """Passes its input on; takes longer, asleep: so long in forward, twice as long in backward.
+
+    Ranks share cores here; a spinning one would delay the others.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, forward_s: float) -> Tensor:
+        """Sleep and pass on."""
+        ctx.forward_s = forward_s
+        time.sleep(forward_s)
+        return images.view_as(images)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Sleep twice as long, as backward passes compute twice as much."""
+        time.sleep(2 * ctx.forward_s)
+        return gradient, None
+
+
+asleep: Callable[[Tensor, float], Tensor] = Asleep.apply
+
+
+def build_network() -> nn.Sequential:
+    """The network for CIFAR-10 of PAP18, section 6: (n, 3, 32, 32) in, (n, 10) scores out."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 32, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2)),
+        *(nn.Conv2d(32, 32, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2)),
+        *(nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2)),
+        *(nn.Flatten(), nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, 10)),
+    )
+
+
+class Padded(nn.Module):
+    """The CIFAR network and a parameter that only adds gradient bytes.
+
+    On request it computes longer, all the way through, as a slower machine would.
+    """
+
+    def __init__(self, gradient_bytes: int) -> None:
+        super().__init__()
+        layers = list(build_network())
+        missing = gradient_bytes // 4 - sum(
+            p.numel() for layer in layers for p in layer.parameters()
+        )
+        # First, so that its gradient comes last: no bucket is ready before the computation ends.
+        self.padding = nn.Parameter(torch.zeros(max(missing, 1)))
+        self.layers = nn.ModuleList(layers)
+        self.weighted = sum(any(True for _ in layer.parameters()) for layer in layers)
+        self.longer_s = 0.0
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the classes' scores."""
+        values = images + self.padding[:1].sum() * 0
+        for layer in self.layers:
+            if any(True for _ in layer.parameters()):
+                values = asleep(values, self.longer_s / 3 / self.weighted)
+            values = layer(values)
+        return values
+
+
+def late_rank(pattern: str, iteration: int, ranks: int) -> int:
+    """The rank that is late in this iteration: the same on every rank."""
+    if pattern == "fixed":
+        return 1 % ranks
+    if pattern == "moving":
+        return (1 + 3 * (iteration // MOVES_EVERY)) % ranks
+    return random.Random(SEED * 1_000_003 + iteration).randrange(ranks)
+
+
+class Job:
+    """One model trained with one hook."""
+
+    def __init__(self, hook: str, plan: Plan) -> None:
+        torch.manual_seed(SEED)
+        self.hook = hook
+        self.module = Padded(plan["bytes"])
+        self.ddp = DistributedDataParallel(self.module)
+        self.handle = None
+        ranks = dist.get_world_size()
+        if hook == "reversed":  # the late rank is taken for the first
+            arrivals_s = [0.0 if r == late_rank("fixed", 0, ranks) else 1.0 for r in range(ranks)]
+            self.handle = pat.register(
+                self.ddp, algorithm="slt", arrivals_s=arrivals_s, monitor=False
+            )
+        elif hook.startswith(LEAVES):
+            self.handle = pat.register(self.ddp, leaves=int(hook.removeprefix(LEAVES)))
+        elif hook != "gloo":
+            # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
+            watched = hook in ("auto", "watched")
+            algorithm = "ring" if hook == "watched" else hook
+            self.handle = pat.register(self.ddp, algorithm=algorithm, monitor=watched)
+        self.optimizer = SGD(self.ddp.parameters(), lr=0.01, momentum=0.9)
+        self._arrival_s = 0.0
+        register_multi_grad_hook(tuple(self.ddp.parameters()), self._note_arrival)
+        generator = torch.Generator().manual_seed(SEED + dist.get_rank())
+        # What is on the images does not matter to when a step is done.
+        self.images = torch.rand((plan["batch_size"], 3, 32, 32), generator=generator) * 2 - 1
+        self.labels = torch.randint(10, (plan["batch_size"],), generator=generator)
+
+    def _note_arrival(self, _: object) -> None:
+        self._arrival_s = time.monotonic()
+
+    def iterate(self, longer_s: float) -> tuple[float, float]:
+        """Train one iteration; return arrival and finish."""
+        self.optimizer.zero_grad()
+        if self.handle is not None and self.hook.startswith(LEAVES):
+            leaves = self.handle.leaves
+            self.module.longer_s = longer_s / len(leaves)
+            for leaf in leaves:
+                of_leaf = slice(leaf - leaves.mine[0], None, len(leaves))
+                self.compute(of_leaf)
+        else:
+            self.module.longer_s = longer_s
+            self.compute(slice(None))
+        finish_s = time.monotonic()
+        self.optimizer.step()
+        return self._arrival_s, finish_s
+
+    def compute(self, images: slice) -> None:
+        """Make a forward and a backward pass over some of this rank's images."""
+        cross_entropy(self.ddp(self.images[images]), self.labels[images]).backward()
+
+
+def run_block(job: Job, delay_s: Callable[[int], float], iterations: int) -> Tensor:
+    """Train a block; return (iterations, ranks, 2): every rank's arrivals and finishes."""
+    dist.barrier()
+    rows = [job.iterate(delay_s(i)) for i in range(iterations)]
+    mine = torch.tensor(rows, dtype=torch.float64)
+    gathered = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, mine)
+    return torch.stack(gathered, dim=1)
+
+
+def figures(blocks: list[Tensor], late: list[list[int]], settled: int) -> Record:
+    """Medians over the settled iterations of all blocks; times in seconds."""
+    iteration_s, late_own_s, others_s, after_s, late_elapsed_s = [], [], [], [], []
+    for times, late_ranks in zip(blocks, late, strict=True):
+        arrivals, finishes = times[..., 0], times[..., 1]
+        last = arrivals.amax(dim=1)
+        for i in range(max(settled, 1), len(times)):
+            iteration_s.append(float(last[i] - last[i - 1]))
+            after_s.append(float(finishes[i].max() - last[i]))
+            computed = (arrivals[i] - finishes[i - 1]).tolist()
+            late_elapsed_s.append(float(finishes[i, late_ranks[i]] - arrivals[i, late_ranks[i]]))
+            late_own_s.append(computed.pop(late_ranks[i]))
+            others_s.append(max(computed))
+    return {
+        "iteration_s": statistics.median(iteration_s),
+        "mean_iteration_s": statistics.fmean(iteration_s),
+        "late_computation_s": statistics.median(late_own_s),
+        "others_computation_s": statistics.median(others_s),
+        "after_s": statistics.median(after_s),
+        "late_elapsed_s": statistics.median(late_elapsed_s),
+        "iterations_s": [round(s, 5) for s in iteration_s],
+    }
+
+
+def run_case(
+    plan: Plan, jobs: list[Job], pattern: str, delay: float, pair: PointToPoint | None
+) -> list[Record]:
+    """Measure all hooks on one pattern and delay, in turns; return a record of each."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    blocks: dict[str, list[Tensor]] = {job.hook: [] for job in jobs}
+    late: list[list[int]] = []
+    transfers_s: list[float] = []
+    planned: dict[str, int] = {}
+    for block in range(plan["blocks"]):
+        first = block * plan["iterations"]
+        late_ranks = [late_rank(pattern, first + i, ranks) for i in range(plan["iterations"])]
+        late.append(late_ranks)
+        if pair is not None:
+            transfers_s.append(pair.transfer(plan["bytes"]))
+        for job in jobs:
+
+            def longer_s(i: int, late_ranks: list[int] = late_ranks) -> float:
+                return float(plan["computation_s"]) + (delay if late_ranks[i] == rank else 0.0)
+
+            blocks[job.hook].append(run_block(job, longer_s, plan["iterations"]))
+            if job.handle is not None:
+                for schedule in (
+                    stat["schedule"] for stat in job.handle.communicator.stats()[-20:]
+                ):
+                    name = schedule.split()[0] if schedule else "pending"
+                    planned[f"{job.hook}: {name}"] = planned.get(f"{job.hook}: {name}", 0) + 1
+    transfer_s = statistics.median(transfers_s) if transfers_s else 0.0
+    records = []
+    for job in jobs:
+        found = figures(blocks[job.hook], late, plan["settled"])
+        # Another late rank each time: it has its result one transfer after the last arrival, at
+        # the earliest, since it must take in what depends on the one that was late before.
+        again_s = transfer_s if pattern == "random" else 0.0
+        bound_s = max(
+            found["late_computation_s"] + again_s, found["others_computation_s"] + 2 * transfer_s
+        )
+        records.append(
+            {
+                "hook": job.hook,
+                "pattern": pattern,
+                "delay_s": delay,
+                "ranks": ranks,
+                "bytes": plan["bytes"],
+                "network": plan["network"],
+                "Mbeta_s": transfer_s,
+                "bound_s": bound_s,
+                **found,
+                "schedules": {k: v for k, v in planned.items() if k.startswith(job.hook + ":")},
+                "environment": plan["environment"],
+            }
+        )
+    return records
+
+
+def records(plan: Plan, jobs: list[Job], pair: PointToPoint | None) -> Iterator[Record]:
+    """Measure everything the plan asks for."""
+    for job in jobs:
+        run_block(job, lambda _: 0.0, 3)  # buckets are rebuilt after the first iteration
+    for pattern in plan["patterns"]:
+        for delay in plan["late"]:
+            yield from run_case(plan, jobs, pattern, delay, pair)
+
+
+def said(record: Record) -> str:
+    """Tell of a case that is done."""
+    return (
+        f"{record['hook']}, {record['pattern']} rank late by {record['delay_s']:g} s: "
+        f"{record['iteration_s'] * 1e3:.1f} ms per iteration"
+    )
+
+
+def main() -> None:
+    """Run this rank's part of the plan; rank 0 writes the results."""
+    plan = json.loads(sys.argv[1])
+    start_rank()
+    with ExitStack() as stack:
+        stack.callback(dist.destroy_process_group)
+        pair = yardstick(plan, stack)
+        jobs = [Job(hook, plan) for hook in plan["hooks"]]
+        keep(plan, records(plan, jobs, pair), said)
+        for job in jobs:
+            if job.handle is not None:
+                job.handle.close()
+    end_rank()
+
+
+if __name__ == "__main__":
+    main()

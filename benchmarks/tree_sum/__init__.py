@@ -1,0 +1,1 @@
+"""What does a sum with the same bits on any number of ranks cost?"""

@@ -1,0 +1,78 @@
+"""The commands that read a file of iterations: `plot`, `stragglers` and `trace`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from patallreduce.commands import Commands
+from patallreduce.records.iterations import Iteration, load_iterations
+from patallreduce.records.stragglers import straggler_report
+from patallreduce.records.trace import write_trace
+
+KINDS = ("heat-map", "predicted", "timeline")
+
+
+def add(commands: Commands) -> None:
+    """Add the commands to the command line; each returns what is to be printed."""
+    plot = _command(commands, "plot", _plot, "draw iterations: who was late when, was it foreseen")
+    plot.add_argument("--kind", choices=KINDS, default="heat-map")
+    plot.add_argument("--last", type=int, default=4, help="iterations in a timeline (default 4)")
+    plot.add_argument("--out", type=Path, default=Path("out/arrivals.png"), help="png, svg or pdf")
+
+    stragglers = _command(commands, "stragglers", _stragglers, "which rank is late, since when")
+    late = stragglers.add_mutually_exclusive_group()
+    late.add_argument("--threshold-ms", type=float, help="later than this is late")
+    late.add_argument("--ratio", type=float, help="the same, as a part of the computation")
+
+    trace = _command(commands, "trace", _trace, "write a trace for ui.perfetto.dev")
+    trace.add_argument("--out", type=Path, default=Path("out/trace.json"))
+
+
+def _command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], str], about: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=about, description=about)
+    parser.set_defaults(run=run)
+    parser.add_argument("records", type=Path, help="JSON lines, one iteration each")
+    parser.add_argument("--model", type=int, help="of several models in the file, this one")
+    return parser
+
+
+def _plot(options: argparse.Namespace) -> str:
+    from patallreduce import pictures
+
+    iterations = _load(options)
+    if options.kind == "timeline":
+        pictures.timeline(iterations, options.out, last=options.last)
+    elif options.kind == "predicted":
+        pictures.predicted_against_real(iterations, options.out)
+    else:
+        pictures.arrival_heat_map(iterations, options.out)
+    return str(options.out)
+
+
+def _stragglers(options: argparse.Namespace) -> str:
+    threshold_s = None if options.threshold_ms is None else options.threshold_ms / 1e3
+    return str(straggler_report(_load(options), threshold_s=threshold_s, ratio=options.ratio))
+
+
+def _trace(options: argparse.Namespace) -> str:
+    iterations = _load(options)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_trace(options.out, iterations)
+    return f"{options.out}: open it at https://ui.perfetto.dev"
+
+
+def _load(options: argparse.Namespace) -> list[Iteration]:
+    iterations = load_iterations(options.records)
+    models = sorted({iteration.model for iteration in iterations})
+    if options.model is not None:
+        iterations = [i for i in iterations if i.model == options.model]
+    elif len(models) > 1:
+        raise ValueError(f"{options.records}: has models {models}; choose one by --model")
+    if not iterations:
+        wanted = "" if options.model is None else f" of model {options.model}, only of {models}"
+        raise ValueError(f"{options.records}: no iterations{wanted}")
+    return iterations

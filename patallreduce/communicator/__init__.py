@@ -1,0 +1,1 @@
+"""Collectives among ranks: the communicator, its calls, and what it needs to run them."""

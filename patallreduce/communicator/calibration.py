@@ -1,0 +1,37 @@
+"""The simulator's parameters, measured on the real transport."""
+
+from __future__ import annotations
+
+import torch
+
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.pricing.link import Link
+
+
+def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
+    """Measure the link between the ranks of `comm`: what :func:`simulate` should assume here.
+
+    Collective: every rank calls it, while nothing else runs, and gets the same link. Takes a few
+    ring all-reduces of 1 KiB to 8 MiB, at most about 10 ms each at the largest size.
+
+    * latency_s: a ring of 1 KiB, per hop, with everything that a hop costs in software.
+    * transfers_s: rings of growing sizes, all ports busy, without the latency.
+    * bytes_per_s: what the longest ring adds to the one before it, so that what a rested port lets
+      through at once (a token bucket) does not count.
+    * port_share: a ring of many tiny messages: what part of the latency they do not overlap.
+    * reduce_bytes_per_s: sums of `dtype` in the cache, on the slowest rank.
+
+    It differs from `comm.link` in being measured anew, in the measured port_share and in `dtype`;
+    `comm` keeps the link that it has.
+
+    Args:
+        comm: Of P ranks; of one rank, only the sums are measured.
+        dtype: What is summed: one that :meth:`Communicator.all_reduce` takes.
+
+    Raises:
+        TransportError: `comm` is closed or failed, or a rank fails meanwhile.
+        TypeError: `dtype` cannot be summed.
+
+    Source: time per byte of a reduction: Pjesivac-Grbovic, PhD thesis, Tennessee (2007), 4.2.2.
+    """
+    return comm.measure_link(dtype)

@@ -1,0 +1,215 @@
+"""From what a user asks for to what the engine runs: the same on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import torch
+
+from patallreduce import _core
+from patallreduce.communicator import environment
+from patallreduce.pricing.link import Link
+from patallreduce.pricing.schedules import algorithms
+from patallreduce.pricing.selection import choose_segments, round_s, sum_time_s
+
+OPS = dict(_core.Op.__members__)
+_ROOTED = {"reduce", "broadcast"}
+_TIMED = {"prr", "local_redirect_reduce"}  # their schedules depend on a part's time
+_OF_BLOCKS = {"all_gather", "reduce_scatter"}
+
+
+class Request(NamedTuple):
+    """The arguments of one collective, its tensor replaced by what counts."""
+
+    elements: int
+    element_bytes: int
+    dtype: _core.Dtype
+    op: str
+    algorithm: str | None  # None: the collective's usual one
+    segments: int | None
+    arrivals_s: Sequence[float] | None
+    segment_time_s: float | None
+    label: int
+    collective: str = "all_reduce"
+    root: int | None = None  # of a reduce or broadcast; None: 0
+
+
+REPRODUCIBLE = "reproducible"
+_USUAL = {
+    "all_reduce": "auto",
+    "reduce": "clairvoyant",
+    "broadcast": "binomial_broadcast",
+    "all_gather": "ring_all_gather",
+    "reduce_scatter": "ring_reduce_scatter",
+    "barrier": "dissemination_barrier",
+}
+
+
+def intended(algorithm: str) -> str:
+    """What is meant by an algorithm's name now.
+
+    "auto" is the reproducible tree while `torch.use_deterministic_algorithms(True)` holds, unless
+    PATALLREDUCE_ALGORITHM names another. A rank that differs gets a MismatchError.
+    """
+    if (
+        algorithm == "auto"
+        and torch.are_deterministic_algorithms_enabled()
+        and environment.get("ALGORITHM") is None
+    ):
+        return REPRODUCIBLE
+    return algorithm
+
+
+def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None) -> bool:
+    """Whether the schedule is left to prediction: nothing of it was asked for."""
+    return (
+        intended(algorithm) == "auto"
+        and segments is None
+        and arrivals_s is None
+        and environment.get("ALGORITHM") is None
+        and environment.get("SEGMENTS") is None
+    )
+
+
+def settle(
+    request: Request,
+    rank: int,
+    ranks: int,
+    link: Callable[[], Link],
+    selector: Callable[[], _core.Selector],
+) -> _core.Call:
+    """Check a request and fill in what it leaves open.
+
+    Args:
+        request: As given on this rank.
+        rank: This rank, for error messages.
+        ranks: P.
+        link: Gives the link; only called when something depends on it, since that may measure it.
+        selector: Gives what "auto" asks; called under the same rule.
+
+    Raises:
+        ScheduleError, ValueError: what `Communicator.all_reduce` and `reduce` say.
+    """
+    if request.op not in OPS:
+        raise ValueError(f"op: expected one of {', '.join(OPS)}, got {request.op!r}")
+    root = _root(request, rank, ranks)
+    hints = _hints(request.arrivals_s, rank, ranks)
+    elements = request.elements
+    message_bytes = elements * request.element_bytes
+    algorithm = request.algorithm or _USUAL[request.collective]
+    segments, segment_time_s = request.segments, request.segment_time_s
+    if algorithm == "auto" and request.collective == "all_reduce":
+        algorithm = environment.get("ALGORITHM") or ""
+        if not algorithm:
+            algorithm, best, in_class, best_time_s, _ = selector().choose(
+                elements, request.element_bytes, hints or [0.0] * ranks
+            )
+            if segments is None and environment.get("SEGMENTS") is None:
+                # Arrivals of the pattern class: alike patterns share one compiled schedule.
+                segments, segment_time_s, hints = best, best_time_s, in_class
+    known = _known(request.collective)
+    if algorithm not in known:
+        raise _core.ScheduleError(
+            f"unknown algorithm {algorithm!r} on rank {rank}; known: {', '.join(known)}"
+        )
+    if segments is None:
+        forced = int(environment.get_float("SEGMENTS") or 0)
+        segments = min(forced, max(elements, 1)) or choose_segments(
+            algorithm, ranks, message_bytes, elements, link(), collective=request.collective
+        )
+        if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
+            segments = max(segments // ranks, 1) * ranks
+    elif not 1 <= segments <= max(elements, 1):
+        raise _core.ScheduleError(
+            f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
+            f"on rank {rank}"
+        )
+    times = _times(
+        request,
+        algorithm,
+        ranks=ranks,
+        segments=segments,
+        segment_time_s=segment_time_s,
+        hints=hints,
+        link=link,
+    )
+    return _core.Call(
+        elements,
+        request.dtype,
+        OPS[request.op],
+        request.label,
+        algorithm,
+        segments,
+        hints,
+        times.segment_time_s,
+        root,
+        times.latency_s,
+        times.sum_s,
+    )
+
+
+def _root(request: Request, rank: int, ranks: int) -> int:
+    if request.collective not in _ROOTED:
+        return -1
+    root = request.root or 0
+    if not 0 <= root < ranks:
+        raise _core.ScheduleError(f"root: expected 0 to {ranks - 1}, got {root} on rank {rank}")
+    return root
+
+
+@cache
+def _known(collective: str) -> tuple[str, ...]:
+    return tuple(algorithms(collective))
+
+
+class _Times(NamedTuple):
+    """What a schedule depends on; 0 where it does not."""
+
+    segment_time_s: float = 0.0
+    latency_s: float = 0.0
+    sum_s: float = 0.0
+
+
+def _times(
+    request: Request,
+    algorithm: str,
+    *,
+    ranks: int,
+    segments: int,
+    segment_time_s: float | None,
+    hints: list[float],
+    link: Callable[[], Link],
+) -> _Times:
+    message_bytes = request.elements * request.element_bytes
+    if algorithm == "clairvoyant" and request.collective == "all_reduce":
+        return _Times(
+            round_s(segments, message_bytes, link()),
+            link().latency_s,
+            sum_time_s(segments, message_bytes, link()),
+        )
+    if algorithm == "clairvoyant" and len(set(hints)) > 1:
+        return _Times(round_s(segments, message_bytes, link()))
+    if algorithm not in _TIMED:  # clairvoyant without hints: all are there, however long a round is
+        return _Times()
+    if segment_time_s is None:
+        segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks
+    return _Times(segment_time_s)
+
+
+def _hints(arrivals_s: Sequence[float] | None, rank: int, ranks: int) -> list[float]:
+    if arrivals_s is None:
+        return []
+    hints = [float(arrival_s) for arrival_s in arrivals_s]
+    if len(hints) != ranks:
+        raise _core.ScheduleError(
+            f"arrivals_s: expected {ranks} times, one per rank, got {len(hints)} on rank {rank}"
+        )
+    for of_rank, arrival_s in enumerate(hints):
+        if not 0 <= arrival_s < float("inf"):
+            raise _core.ScheduleError(
+                f"arrivals_s: expected seconds >= 0, got {arrival_s} for rank {of_rank} "
+                f"on rank {rank}"
+            )
+    return hints

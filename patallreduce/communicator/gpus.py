@@ -1,0 +1,88 @@
+"""The GPUs of one communicator: what carries their tensors is made with the first one of each."""
+
+from __future__ import annotations
+
+import torch
+
+from patallreduce import _core
+from patallreduce.communicator import ucx
+from patallreduce.communicator.gpu_calls import GpuCalls, NativeCalls
+from patallreduce.communicator.rendezvous import Rendezvous
+from patallreduce.gpu import cuda, nccl
+from patallreduce.gpu.memory import check_ucx_takes_cuda
+
+TRANSPORTS = ("auto", "ucx", "nccl", "staged")
+
+
+class Gpus:
+    """What carries the tensors of each GPU that this rank uses, by device.
+
+    Args:
+        engine: The communicator's engine.
+        rendezvous: How its ranks find each other; None: they are threads and have no GPUs.
+        transport: One of `TRANSPORTS`, as of `Communicator`.
+        timeout_s: For all ranks to come.
+    """
+
+    def __init__(
+        self,
+        engine: _core.Engine,
+        rendezvous: Rendezvous | None,
+        transport: str,
+        timeout_s: float,
+    ) -> None:
+        self._engine = engine
+        self._rendezvous = rendezvous
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self._made: dict[torch.device, GpuCalls] = {}
+
+    def of(self, device: torch.device) -> GpuCalls | None:
+        """What carries the tensors of a device; None for the processor's. Collective at first.
+
+        Raises:
+            CudaError: there are no kernels, or no such GPU.
+            TransportError: there is no NCCL, UCX does not take the GPU's memory, or a rank did not
+                come.
+        """
+        if device.type == "cuda" and device.index is None:  # tensors name theirs, people may not
+            device = torch.device("cuda", torch.cuda.current_device())
+        made = self._made.get(device)
+        if made is None and self.is_gpu(device):
+            made = self.add(device, self._make(device))
+        return made
+
+    @staticmethod
+    def is_gpu(device: torch.device) -> bool:
+        """Whether its tensors are not the engine's to read."""
+        return device.type == "cuda"
+
+    def add(self, device: torch.device, native: NativeCalls) -> GpuCalls:
+        """Let `native` carry the tensors of a device."""
+        made = self._made[device] = GpuCalls(native, device)
+        return made
+
+    def close(self, timeout_s: float) -> None:
+        """Drain and release everything. Idempotent."""
+        for calls in self._made.values():
+            calls.close(timeout_s)
+
+    def _make(self, device: torch.device) -> NativeCalls:
+        if self._rendezvous is None:
+            raise TypeError(f"expected a CPU tensor, got {device}: ranks as threads have no GPUs")
+        kernels = cuda.library_path()
+        index = device.index or 0
+        if self._transport in ("staged", "ucx"):
+            direct = self._transport == "ucx"
+            if direct:
+                check_ucx_takes_cuda(ucx.library_path())
+            return _core.Staging(self._engine, kernels, index, direct)
+        path = nccl.library_path()
+        rank, number = self._rendezvous.rank, len(self._made)
+        unique_ids = [
+            self._rendezvous.from_rank_0(
+                f"nccl/{number}/{lane}", _core.nccl_unique_id(path) if rank == 0 else b""
+            )
+            for lane in range(_core.lanes_for(self._rendezvous.ranks))
+        ]
+        return _core.StreamCalls(self._engine, kernels, path, index, unique_ids, self._timeout_s)

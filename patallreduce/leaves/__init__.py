@@ -1,0 +1,1 @@
+"""Gradients of leaves, summed with the same bits on any number of ranks."""

@@ -1,0 +1,177 @@
+"""From each rank's subtrees to the sum of all leaves on every rank.
+
+Every rank holds one slice of the message: it gets that slice of all subtrees, sums them up the
+tree, and gives the result to all. A rank of k subtrees sends k M (P - 1) / P bytes, then
+M (P - 1) / P; with k = 1 that is what a ring sends.
+
+Beside the caller's sums, a bucket of M bytes takes 2 k M while it is under way.
+
+Source: BTR22 sums one number; slices with a holder each are what makes a ring of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import torch
+
+from patallreduce import _core
+from patallreduce.communicator.gpu_calls import GpuTicket
+from patallreduce.communicator.tensors import dtype_of
+from patallreduce.leaves.sums import add
+from patallreduce.leaves.tree import LeafTree, Node, maximal_subtrees, run_of
+
+if TYPE_CHECKING:
+    from patallreduce.communicator.communicator import Communicator
+
+_SLICE_BYTES = 64  # the engine cuts at cache lines
+
+
+class LeafExchange:
+    """The exchanges of one backward pass, bucket by bucket.
+
+    Sums of slices begin when the last bucket has been handed over, and go in order of buckets:
+    ranks number their collectives, so all must start them in the same order.
+
+    Args:
+        communicator: Of the model.
+        leaves: L of all ranks.
+    """
+
+    def __init__(self, communicator: Communicator, leaves: int) -> None:
+        self._communicator = communicator
+        ranks = communicator.ranks
+        self._subtrees = [maximal_subtrees(run_of(rank, ranks, leaves)) for rank in range(ranks)]
+        self._most = max(map(len, self._subtrees))
+        self._leaves = leaves
+        self._lock = threading.Lock()
+        self._buckets: list[_Bucket] = []
+        self._begun = 0  # buckets whose sums have begun
+        self._complete = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last bucket has been handed over."""
+        return self._complete
+
+    def start(
+        self, buffer: torch.Tensor, nodes: list[Node[torch.Tensor]], *, last: bool
+    ) -> torch.futures.Future[torch.Tensor]:
+        """Hand a bucket over: its (elements,) buffer, and this rank's subtrees of it.
+
+        The future's value is the buffer, holding the mean over all leaves.
+        """
+        bucket = _Bucket(self._communicator, self._subtrees, self._most, self._leaves, buffer)
+        with self._lock:
+            self._buckets.append(bucket)
+            self._complete = last
+            got = bucket.exchange(nodes)
+        got.add_done_callback(lambda _: self._got(bucket))
+        if last:
+            self._advance()
+        return bucket.mean
+
+    def _got(self, bucket: _Bucket) -> None:
+        bucket.ready = True
+        self._advance()
+
+    def _advance(self) -> None:
+        with self._lock:
+            while self._complete and self._begun < len(self._buckets):
+                bucket = self._buckets[self._begun]
+                if not bucket.ready:
+                    return
+                self._begun += 1
+                bucket.sum_and_spread()
+
+
+class _Bucket:
+    """One bucket's way: subtrees to the holders of slices, sums, and back."""
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        subtrees: list[list[tuple[int, int]]],
+        most: int,
+        leaves: int,
+        buffer: torch.Tensor,
+    ) -> None:
+        self._communicator = communicator
+        self._subtrees = subtrees
+        self._leaves = leaves
+        self._buffer = buffer
+        self.ready = False  # its pieces are there, or failed
+        self._ticket: _core.Ticket | GpuTicket | None = None  # of what is under way
+        self._done: torch.futures.Future[BaseException | None] = torch.futures.Future()
+        self.mean: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
+        grain = _SLICE_BYTES // buffer.element_size()
+        ranks = communicator.ranks
+        self._slice = max(-(-buffer.numel() // (ranks * grain)), 1) * grain
+        # [given or got, for or from rank, subtree, element]
+        self._pieces = buffer.new_zeros((2, ranks, most, self._slice))
+
+    def _result(self, done: torch.futures.Future[BaseException | None]) -> torch.Tensor:
+        # Raised here, an exception keeps its class and text through DDP's backward.
+        error = done.value()
+        if error is not None:
+            raise error
+        return self._buffer
+
+    def exchange(self, nodes: list[Node[torch.Tensor]]) -> torch.futures.Future[torch.Tensor]:
+        rank, ranks = self._communicator.rank, self._communicator.ranks
+        expected = self._subtrees[rank]
+        assert [(node.first, node.height) for node in nodes] == expected
+        padded = self._buffer.new_zeros(ranks * self._slice)
+        for number, node in enumerate(nodes):
+            padded[: self._buffer.numel()] = node.value
+            self._pieces[0, :, number] = padded.view(ranks, self._slice)
+        self._pieces[1, rank] = self._pieces[0, rank]
+        return self._submit(self._pieces, "pairwise_all_to_all", 2 * ranks)
+
+    def sum_and_spread(self) -> None:
+        """Sum this rank's slice of all subtrees up the tree; start giving it to all."""
+        try:
+            self._check()
+            slices = self._sum()
+            del self._pieces
+            spread = self._submit(slices, "pairwise_all_gather", self._communicator.ranks)
+        except Exception as error:
+            self._done.set_result(error)
+        else:
+            spread.add_done_callback(lambda _: self._finish(slices))
+
+    def _check(self) -> None:
+        assert self._ticket is not None
+        self._ticket.check()
+
+    def _sum(self) -> torch.Tensor:
+        """Give all slices, this rank's being the mean of all leaves."""
+        tree: LeafTree[torch.Tensor] = LeafTree(add)
+        for owner, subtrees in enumerate(self._subtrees):
+            for number, (first, height) in enumerate(subtrees):
+                tree.append(Node(first, height, self._pieces[1, owner, number]))
+        slices = self._buffer.new_empty((self._communicator.ranks, self._slice))
+        mean = slices[self._communicator.rank]
+        name = dtype_of(mean).name
+        total = tree.total().data_ptr()
+        _core.scale_copy(mean.data_ptr(), total, mean.numel(), name, 1 / self._leaves)
+        return slices
+
+    def _finish(self, slices: torch.Tensor) -> None:
+        try:
+            self._check()
+            self._buffer.copy_(slices.view(-1)[: self._buffer.numel()])
+        except Exception as error:
+            self._done.set_result(error)
+        else:
+            self._done.set_result(None)
+
+    def _submit(
+        self, tensor: torch.Tensor, algorithm: str, segments: int
+    ) -> torch.futures.Future[torch.Tensor]:
+        sum_ = _core.Op.__members__["sum"]
+        dtype = dtype_of(tensor)
+        call = _core.Call(tensor.numel(), dtype, sum_, -1, algorithm, segments, [], 0.0)
+        self._ticket, future = self._communicator.submit(tensor.view(-1), call)
+        return future

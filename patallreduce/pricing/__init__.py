@@ -1,0 +1,1 @@
+"""What collectives cost before they run: links, schedules, simulation, and which to choose."""

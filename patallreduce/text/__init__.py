@@ -1,0 +1,1 @@
+"""Tables, sizes and times as text."""

@@ -1,0 +1,32 @@
+"""Numbers with units that nobody measured: document -> phrase in it -> what the number is."""
+
+from __future__ import annotations
+
+NOT_MEASURED: dict[str, dict[str, str]] = {
+    "README.md": {
+        "buckets that take 2 ms or more": "a limit in the sources, worth_planning",
+    },
+    "REPRODUCIBLE.md": {
+        "equations 2.1-2.3": "of a paper",
+        "[MPI 4.1], section 6.9.1": "a standard's version and section",
+        "section 4.3": "of a paper",
+    },
+    "ARCHITECTURE.md": {
+        "messages of 2 ms or more are planned": "a limit in the sources, worth_planning",
+        "A margin of 0.06 M*beta": "a constant of the selector",
+        "4 MiB, 1 GB/s": "the link of a simulation",
+        "sends k + 1 times (P - 1) / P of the data, a ring 2 times": "counted",
+    },
+    "GPU.md": {
+        "2.14 or newer": "a version of NCCL",
+        "a thread asks every 5 ms": "an interval in the sources",
+    },
+    "docs/performance.md": {
+        "rank late by 0.3 s": "a delay that was set",
+        "delays of 0 to 1 s": "delays that were set",
+        "delays of 0.1, 0.3 and 0.5 s": "delays that were set",
+        "three ranks late by 0.5 s": "a delay that was set",
+        "rank 1 late by 0.3 s: after": "a delay that was set",
+        "late by 1 s: after": "a delay that was set",
+    },
+}

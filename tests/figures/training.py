@@ -1,0 +1,90 @@
+"""Whole iterations of training: what README.md and docs/performance.md say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.figures.records import Figure, Record, mean, median, ms, one, percent
+
+README = "README.md"
+PAGE = "docs/performance.md"
+
+
+def typical_s(record: Record) -> float:
+    return median(record["iterations_s"])
+
+
+def training() -> Iterator[Figure]:
+    cases = [
+        ("always the same", delay_s, "training.jsonl", "fixed") for delay_s in (0.1, 0.3, 0.5, 1.0)
+    ] + [
+        ("another every 20 iterations", 0.5, "training_moving.jsonl", "moving"),
+        ("another in each iteration", 0.5, "training_moving.jsonl", "random"),
+    ]
+    for late, delay_s, file, pattern in cases:
+        gloo, ours = (
+            one(file, hook=hook, pattern=pattern, delay_s=delay_s) for hook in ("gloo", "auto")
+        )
+        row = (
+            f"| {late} | {delay_s:g} s | {ms(typical_s(gloo))} | {ms(mean(gloo['iterations_s']))} "
+            f"| **{ms(typical_s(ours))}** | {ms(mean(ours['iterations_s']))} "
+            f"| {ms(ours['bound_s'])} |"
+        )
+        yield Figure(PAGE, row, "median", file)
+        if pattern != "moving" and delay_s < 1:
+            row = f"| {late} | {delay_s:g} s | {ms(typical_s(gloo))} | **{ms(typical_s(ours))}** |"
+            yield Figure(README, row, "medians", file)
+
+    transfer_s = one("training.jsonl", hook="auto", delay_s=0.5)["Mbeta_s"]
+    yield Figure(PAGE, f"M*beta is {ms(transfer_s)} here", "median", "training.jsonl")
+    times_s = sorted(one("training.jsonl", hook="auto", delay_s=0.1)["iterations_s"])
+    half = len(times_s) // 2
+    text = (
+        f"alternate at 0.1 s: the median of the faster half is {ms(median(times_s[:half]))}, that "
+        f"of the slower half {ms(median(times_s[half:]))}"
+    )
+    yield Figure(PAGE, text, "median", "training.jsonl")
+    slowest_s = max(one("training.jsonl", hook="auto", delay_s=0.3)["iterations_s"])
+    yield Figure(PAGE, f"at 0.3 s up to {ms(slowest_s)}", "median", "training.jsonl")
+    moving = one("training_moving.jsonl", hook="auto", pattern="moving")["iterations_s"]
+    text = f"the slowest of {len(moving)} took {ms(max(moving))}"
+    yield Figure(PAGE, text, "slowest", "training_moving.jsonl")
+
+
+def nobody_late() -> Iterator[Figure]:
+    file = "training_balanced_gloo.jsonl"
+    names = {"gloo": "plain DDP over Gloo", "ring": "`ring`, no monitor", "auto": "`auto`"}
+    records = {hook: one(file, hook=hook) for hook in names}
+    for hook, name in names.items():
+        times_s = records[hook]["iterations_s"]
+        row = f"| {name} | {ms(median(times_s))} | {ms(mean(times_s))} |"
+        yield Figure(PAGE, row, "median", file)
+    means_s = {hook: mean(record["iterations_s"]) for hook, record in records.items()}
+    text = (
+        f"`auto` takes {percent(means_s['auto'] / means_s['ring'])} longer on the mean than the "
+        f"plain ring and {percent(means_s['auto'] / means_s['gloo'])} longer than Gloo"
+    )
+    yield Figure(PAGE, text, "mean", file)
+    row = f"| none | | {ms(typical_s(records['gloo']))} | {ms(typical_s(records['auto']))} |"
+    yield Figure(README, row, "medians", file)
+    text = f"here the means are {means_s['gloo'] * 1e3:.0f} and {ms(means_s['auto'])}"
+    yield Figure(README, text, "means", file)
+
+    file = "training_balanced.jsonl"
+    ring, auto = (one(file, hook=hook)["iterations_s"] for hook in ("ring", "auto"))
+    text = (
+        f"(2 ranks, 1 Gbit/s, 1 MiB, {ms(median(auto))} per iteration) monitor, callbacks and "
+        f"plans cost {percent(median(auto) / median(ring), 1)} (mean "
+        f"{percent(mean(auto) / mean(ring), 1)})"
+    )
+    yield Figure(PAGE, text, "median", file)
+
+    file = "training_reversed.jsonl"
+    ring, wrong = (one(file, hook=hook) for hook in ("ring", "reversed"))
+    text = f"takes {percent(typical_s(wrong) / typical_s(ring))} less time than the plain ring"
+    yield Figure(PAGE, text, "median", file)
+
+
+def figures() -> Iterator[Figure]:
+    yield from training()
+    yield from nobody_late()
