@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import patallreduce as pat
-from patallreduce.selection import choose_segments
+from patallreduce.pricing.selection import choose_segments
 
 MESSAGE_BYTES = 4 << 20
 CUTS = (1, 2, 4, 8)

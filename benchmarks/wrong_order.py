@@ -4,7 +4,8 @@
 
 Each iteration of a trace (each stage a job of its own, beginning with nothing learned) ends in one
 all-reduce of a message whose transfer takes a quarter of the stage's median spread, over the link
-named below, in fine segments by the rules of `patallreduce.selection`. Ways to order the ranks:
+named below, in fine segments by the rules of `patallreduce.pricing.selection`. Ways to order the
+ranks:
 
     ring          no order
     predicted     slt in the order predicted when the leader decides (traces/replay.py)
