@@ -16,7 +16,7 @@ export PYTHONWARNINGS ?= default
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet
+PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet --quiet
 
 # torch first and alone: whatever needs it later takes this one.
 .venv/torch:

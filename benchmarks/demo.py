@@ -10,14 +10,14 @@ table, whose figures are medians over both runs of a configuration.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import statistics
 from pathlib import Path
-from typing import Any
 
-from benchmarks.allreduce import environment
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.environment import environment
+from benchmarks.lab.plan import Record, write_records
 
 FIRST_STEADY_ITERATION = 5  # as in examples/records.py
 LATE_RANK, LATE_S, NETWORK = 1, 0.08, "200mbit"  # the demo's defaults
@@ -32,7 +32,7 @@ def iterations_of(folder: Path) -> list[list[Rank]]:
     return [list(of) for of in zip(*ranks, strict=True)][FIRST_STEADY_ITERATION:]
 
 
-def record_of(folder: Path) -> dict[str, Any]:
+def record_of(folder: Path) -> Record:
     """One run as a record."""
     iterations = iterations_of(folder)
     ends_s = [max(rank["end_s"] for rank in of) for of in iterations]
@@ -63,9 +63,7 @@ def record_of(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Write the records of all runs."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.demo", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = command_line("demo", __doc__)
     parser.add_argument("--runs", type=Path, default=Path("out/demo"))
     parser.add_argument("--output", type=Path, default=Path("out/bench/demo.jsonl"))
     arguments = parser.parse_args()
@@ -73,8 +71,7 @@ def main() -> None:
     if not runs:
         parser.error(f"--runs: {arguments.runs} holds no run; first: python examples/demo.py")
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    with arguments.output.open("w", encoding="utf-8") as records:
-        records.writelines(json.dumps(record_of(run)) + "\n" for run in runs)
+    write_records(arguments.output, map(record_of, runs))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ and as often as the rule says, over a ring as the rule says; and `rabenseifner`,
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import patallreduce as pat
+from benchmarks.lab.arguments import command_line
+from benchmarks.lab.plan import Record
 from patallreduce.pricing.selection import choose_segments
 
 MESSAGE_BYTES = 4 << 20
@@ -48,7 +48,7 @@ def by_rule_s(algorithm: str, ranks: int) -> float:
     return finish_s(algorithm, ranks, SLOW, segments)
 
 
-def cases() -> Iterator[dict[str, Any]]:
+def cases() -> Iterator[Record]:
     """Simulate every case."""
     for ranks in RANKS:
         yield {
@@ -79,9 +79,7 @@ def cases() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print the records and keep them."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.segments", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = command_line("segments", __doc__)
     parser.add_argument("--output", type=Path, default=Path("out/segments.jsonl"))
     output = parser.parse_args().output
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -35,13 +35,15 @@ from timeline import draw
 
 import patallreduce as pat
 from patallreduce.pictures import arrival_heat_map
+from patallreduce.text.units import parse_rate
 
 LAB = [sys.executable, "-m", "benchmarks.lab"]
 LOOPBACK = "loopback"
 RUN_TIMEOUT_S = 300.0
 STEPS_DRAWN = 4
 POLL_S = 0.2
-# To tell how long it will take: of a run on two cores, and of one of its steps.
+REPORT_COLUMNS = 78
+# On two quiet cores: until the first step of a run, and a step less the lateness.
 START_S, STEP_S = 8.0, 0.05
 
 
@@ -75,16 +77,16 @@ def main() -> None:
         options.out / "patallreduce",
         ["--hook", "patallreduce", "--algorithm", options.algorithm],
     )
-    rate = choose_network(options, console)
+    lab_rate = choose_network(options, console)
     console.print(introduction(scenario))
     in_turns = list(itertools.product(range(options.rounds), [plain, ours]))
     console.print(f"{len(in_turns)} runs, one after the other: {duration(options)}.\n")
     for number, (a_round, configuration) in enumerate(in_turns, start=1):
         title = f"run {number} of {len(in_turns)}: {configuration.name}"
         folder = configuration.folder(a_round)
-        train(configuration, folder, options, title=title, rate=rate, console=console)
+        train(configuration, folder, options, title=title, rate=lab_rate, console=console)
     message_bytes = read_summary(plain.folder(0)).gradient_bytes
-    transfer_s = measure_transfer(rate, message_bytes)
+    transfer_s = measure_transfer(lab_rate, message_bytes)
 
     before, after = outcome_of(plain, options.rounds), outcome_of(ours, options.rounds)
     picture = options.out / "timeline.png"
@@ -95,6 +97,7 @@ def main() -> None:
         iterations=STEPS_DRAWN,
         late_rank=options.late_rank,
     )
+    console.width = max(console.width, REPORT_COLUMNS)  # else tables lose digits
     console.print(comparison(scenario, before, after, transfer_s))
 
     iterations = pat.load_iterations(ours.folder(options.rounds - 1) / ITERATIONS_FILE)
@@ -106,11 +109,20 @@ def main() -> None:
     console.print(f"The same as numbers, one JSON line per step: {options.out}/*/rank*.jsonl")
 
 
+def rate(text: str) -> str:
+    """Check a rate, and keep it as it was written for the output."""
+    if text != LOOPBACK:
+        parse_rate(text)
+    return text
+
+
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rate", default="200mbit", help="of each rank's port, or 'loopback'")
+    parser.add_argument(
+        "--rate", type=rate, default="200mbit", help="of each rank's port, or 'loopback'"
+    )
     parser.add_argument("--late-rank", type=int, default=1, metavar="R")
     parser.add_argument("--late-ms", type=float, default=80.0, help="lateness in each step")
     parser.add_argument("--algorithm", default="auto", help="of patallreduce")
@@ -174,7 +186,7 @@ def train(
     if not console.is_terminal:
         console.print(title)
     with tempfile.TemporaryFile("w+") as output, progress_bar(console) as progress:
-        task = progress.add_task(f"{title}, starts", total=options.iterations)
+        task = progress.add_task(f"{title}, starting", total=options.iterations)
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
             while process.poll() is None:

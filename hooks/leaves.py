@@ -73,6 +73,7 @@ class Leaves:
         seed: int | None = None,
     ) -> None:
         self._communicator = communicator
+        self._session = communicator.session
         self._ddp = ddp_model
         self._check(ddp_model, count)
         self.count = count
@@ -117,7 +118,7 @@ class Leaves:
                 self._end(leaf)
         except GeneratorExit:
             if not self._exchange.complete:
-                self._communicator.abort(f"left the loop over its leaves in leaf {self._leaf}")
+                self._session.abort(f"left the loop over its leaves in leaf {self._leaf}")
             raise
         finally:
             self._leaf = None
@@ -234,7 +235,7 @@ class Leaves:
 
     def _refuse(self, what: str) -> NoReturn:
         """Fail here and on all ranks: the others would wait for this one."""
-        self._communicator.abort(what)
+        self._session.abort(what)
         raise RuntimeError(f"rank {self._communicator.rank}: {what}")
 
 

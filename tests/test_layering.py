@@ -1,11 +1,14 @@
-"""Dependencies point one way: what each folder of the core may include, and what nothing may."""
+"""Dependencies point one way: what a folder of the core, or a room of the package, may need."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
+from setuptools import find_packages
 
-CORE = Path(__file__).parents[1] / "csrc"
+ROOT = Path(__file__).parents[1]
+CORE = ROOT / "csrc"
 
 # These need nothing and are open to all.
 OPEN = {"errors.h", "clock.h", "wire.h"}
@@ -136,3 +139,109 @@ def test_constructors_release_the_gil_inside_only():
         for constructor in constructors:
             guarded = re.search(r"NoGil|call_guard", constructor)
             assert not guarded, f"{source.relative_to(CORE)}: {constructor}"
+
+
+# The package's rooms, and its modules that users import by their path; `_core` is open to all.
+MAY_IMPORT = {
+    "clocks": set(),
+    "ending": set(),
+    "distributions": set(),
+    "patterns": set(),
+    "statistics": set(),
+    "text": set(),
+    "gpu": {"text"},
+    "pricing": {"patterns", "statistics", "text"},
+    "records": {"text"},
+    "tensorboard": {"records"},
+    "communicator": {"gpu", "pricing", "records"},
+    "leaves": {"communicator"},
+    "pictures": {"gpu", "pricing", "records", "text"},
+    "commands": {"communicator", "gpu", "pictures", "pricing", "records", "text"},
+    "hooks": {"communicator", "leaves", "pricing", "records"},
+    "__main__": {"commands"},
+}
+
+
+def python_modules():
+    """Dotted name -> file, as the package is installed."""
+    found = {}
+    for package, folder in {"patallreduce": "patallreduce", "patallreduce.hooks": "hooks"}.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = [package, *path.relative_to(ROOT / folder).with_suffix("").parts]
+            found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+MODULES = python_modules()
+
+
+def imported(module):
+    """Modules of the package that a module imports anywhere, for types alone included."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: expected the whole path of a module"
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
+                yield inside if inside in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def room(module):
+    """None for what is open to all, or not the package's."""
+    top, _, rest = module.partition(".")
+    name = rest.partition(".")[0]
+    return name if top == "patallreduce" and name not in {"", "_core"} else None
+
+
+def test_the_table_of_rooms_is_complete_and_has_no_circle():
+    assert set(MAY_IMPORT) == {room(module) for module in MODULES} - {None}
+    done = set()
+    while ready := {name for name in set(MAY_IMPORT) - done if MAY_IMPORT[name] <= done}:
+        done |= ready
+    assert done == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("name", sorted(MAY_IMPORT))
+def test_a_room_imports_only_what_lies_below_it(name):
+    wrong = [
+        f"{module} imports {what}"
+        for module in MODULES
+        if room(module) == name
+        for what in imported(module)
+        if room(what) not in MAY_IMPORT[name] | {name, None}
+    ]
+    assert wrong == []
+
+
+def test_no_module_imports_itself_through_others():
+    below = {
+        module: {what for what in imported(module) if room(what) and what in MODULES}
+        for module in MODULES
+        if module != "patallreduce"
+    }
+    while ready := {module for module, needs in below.items() if not needs & set(below)}:
+        for module in ready:
+            del below[module]
+    assert below == {}
+
+
+def test_the_public_face_only_exports():
+    tree = ast.parse(MODULES["patallreduce"].read_text(encoding="utf-8"))
+    assert {type(node) for node in tree.body} == {ast.Expr, ast.ImportFrom, ast.Assign}
+
+
+def test_the_package_takes_no_names_from_its_public_face():
+    """`from patallreduce import Link` inside the package would hide what is needed."""
+    for module in set(MODULES) - {"patallreduce"}:
+        for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "patallreduce":
+                names = {f"patallreduce.{alias.name}" for alias in node.names}
+                assert names <= set(MODULES) | {"patallreduce._core"}, module
+
+
+def test_every_room_is_installed():
+    """setup.py lists what find_packages finds, and that wants an `__init__.py` in each."""
+    packages = find_packages(str(ROOT), include=["patallreduce", "patallreduce.*"])
+    folders = {".".join(m.split(".")[:-1]) for m in MODULES if m.count(".") > 1}
+    assert {*folders, "patallreduce"} - {"patallreduce.hooks"} == set(packages)

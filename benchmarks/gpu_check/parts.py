@@ -93,7 +93,7 @@ def is_built() -> bool:
     sources = [ROOT / "setup.py", *(path for path in (ROOT / "csrc").rglob("*") if path.is_file())]
     changed_s = max(path.stat().st_mtime for path in sources)
     look = (
-        "import os, patallreduce._core as core, patallreduce.cuda as cuda\n"
+        "import os, patallreduce._core as core, patallreduce.gpu.cuda as cuda\n"
         f"assert min(map(os.path.getmtime, (core.__file__, cuda.library_path()))) > {changed_s!r}"
     )
     command = [PYTHON, "-c", look]

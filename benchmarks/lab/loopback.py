@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
+from .closing import Closing
 from .launch import RankProgram, RankResult, run_ranks
 
 
-class Loopback:
+class Loopback(Closing):
     """Ranks that share one host, over shared memory or over TCP on the loopback device.
 
     Args:
@@ -51,20 +51,6 @@ class Loopback:
     def run(self, command: Sequence[str], **options: Any) -> list[RankResult]:
         """Run one command per rank and wait for all; the options are those of `run_ranks`."""
         return run_ranks(self.programs(command), **options)
-
-    def close(self) -> None:
-        """Nothing to close; here so that either kind of network can be used."""
-
-    def __enter__(self) -> Loopback:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _free_port() -> int:

@@ -28,9 +28,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
+from .closing import Closing
 from .launch import RankProgram, RankResult, run_ranks
 from .namespaces import entered, make_namespace
 
@@ -51,7 +51,7 @@ def parse_rate(text: str) -> float:
     raise ValueError(f"rate {text!r}: expected a positive number with kbit, mbit or gbit")
 
 
-class Network:
+class Network(Closing):
     """Ranks behind switch ports; a context manager.
 
     Args:
@@ -123,17 +123,6 @@ class Network:
             if namespace >= 0:
                 os.close(namespace)
         self.namespaces, self._switch = [], -1
-
-    def __enter__(self) -> Network:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def device_name(rank: int) -> str:

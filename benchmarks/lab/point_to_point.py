@@ -13,13 +13,14 @@ import os
 import socket
 import statistics
 import time
-from types import TracebackType
+
+from .closing import Closing
 
 ANSWER = b"!"
 TIMEOUT_S = 120.0
 
 
-class PointToPoint:
+class PointToPoint(Closing):
     """One connection between two ranks; both construct it at the same time.
 
     Args:
@@ -64,17 +65,6 @@ class PointToPoint:
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
-
-    def __enter__(self) -> PointToPoint:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _connect(host: str, port: int) -> socket.socket:

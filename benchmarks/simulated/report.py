@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
+from matplotlib import colormaps
 from rich.console import Console
 from rich.table import Table
 
@@ -71,7 +72,7 @@ def draw(cells: list[Record], summary: Record, path: Path) -> None:
             [cell["measured_s"] * 1e3 for cell in of],
             [cell["simulated_s"] * 1e3 for cell in of],
             "o",
-            color=pyplot.colormaps["tab20"](index),
+            color=colormaps["tab20"](index),
             markersize=4,
             alpha=0.8,
             label=f"{name}: {summary['error_by_algorithm'][name]:.1%}",

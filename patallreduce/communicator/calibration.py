@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from patallreduce.communicator.communicator import Communicator
+from patallreduce.communicator.tensors import check_tensor
 from patallreduce.pricing.link import Link
 
 
@@ -34,4 +35,6 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
 
     Source: time per byte of a reduction: Pjesivac-Grbovic, PhD thesis, Tennessee (2007), 4.2.2.
     """
-    return comm.measure_link(dtype)
+    check_tensor(torch.zeros(1, dtype=dtype), comm.rank)
+    comm.session.check_usable()
+    return comm.session.meter.measure(dtype, with_port_share=True)

@@ -1,56 +1,105 @@
-"""The collectives beside all-reduce: reduce, broadcast, all-gather, reduce-scatter, barrier."""
+"""All-reduce, reduce, broadcast, all-gather, reduce-scatter and barrier of a communicator."""
 
 from __future__ import annotations
 
 import operator
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
 
 from patallreduce import _core
 from patallreduce.communicator.gpu_calls import GpuWork
+from patallreduce.communicator.loops import Loop
+from patallreduce.communicator.session import Session
+from patallreduce.communicator.settler import Arguments
 from patallreduce.communicator.work import Work
 
 _REDUCED_LATER = frozenset({torch.int32, torch.int64, torch.uint8})
 
 
 class Collectives:
-    """What a communicator does beside reducing everything on every rank.
+    """The collectives of a communicator, run by its session.
 
-    All work in place, and every rank calls them alike, in the same order as its other collectives.
-    Errors are those of `Communicator.all_reduce`.
+    All work in place, and every rank calls them alike, in the same order.
+    Errors are those of `all_reduce`.
     """
 
+    def __init__(self, session: Session) -> None:
+        self.session = session  # the package's; hooks run their buckets through it
+
     @property
-    @abstractmethod
     def rank(self) -> int:
-        """This rank, 0 <= rank < ranks."""
+        """This rank's number within the group."""
+        return self.session.transport.rank
 
     @property
-    @abstractmethod
     def ranks(self) -> int:
-        """Number of ranks P."""
+        """How many ranks the group has."""
+        return self.session.transport.ranks
 
-    @abstractmethod
-    def call_for(
+    def all_reduce(
         self,
         tensor: torch.Tensor,
         op: str = "sum",
-        algorithm: str | None = None,
+        algorithm: str = "auto",
+        async_op: bool = False,
         *,
         segments: int | None = None,
         arrivals_s: Sequence[float] | None = None,
+        segment_time_s: float | None = None,
         schedule: _core.Schedule | None = None,
-        collective: str = "all_reduce",
-        root: int | None = None,
-    ) -> _core.Call:
-        """Check the arguments of a collective and settle what they leave open."""
+        timeout_s: float | None = None,
+    ) -> Work | GpuWork | None:
+        """Combine `tensor` over all ranks, in place: every rank ends with the same bits.
 
-    @abstractmethod
-    def _run(
-        self, tensor: torch.Tensor, call: _core.Call, timeout_s: float | None, *, async_op: bool
-    ) -> Work | GpuWork | None: ...
+        Every rank calls it with the same arguments; the tensors differ in values alone.
+
+        Args:
+            tensor: Contiguous CPU or CUDA tensor of any shape: float32, float64, float16, bfloat16,
+                int32, int64 or uint8. On a GPU the collective comes behind what the current stream
+                has queued so far, and what is queued there afterwards comes behind the result; the
+                host waits only until every rank has called alike. Such calls are not predicted
+                outside DDP.
+            op: "sum", "avg", "min", "max" or "prod". float16 and bfloat16 convert to float32,
+                combine and round back at every addition, as torch does element-wise; "avg"
+                multiplies by 1 / ranks before summing, as DistributedDataParallel does. Integers
+                wrap; their "avg" divides the sum, truncating. A sum or product that is a NaN is
+                the quiet NaN without sign and payload; infinities, -0 and subnormals are as in
+                IEEE 754, also where the caller's thread flushes subnormals to zero.
+            algorithm: One of `algorithms()`, or "auto". "reproducible" gives the same bits whatever
+                the transport, the segments, the arrivals and the timing: the sum of one fixed tree
+                over the ranks. "auto" stands for it while
+                `torch.are_deterministic_algorithms_enabled()`, and never takes it otherwise.
+            async_op: Return a `Work` at once instead of waiting; for a CUDA tensor a `GpuWork`.
+            segments: Into how many segments the message is cut, >= 1 and at most its elements.
+                None: by `choose_segments`.
+            arrivals_s: (ranks,) hints of when each rank arrives, seconds >= 0 on any common clock;
+                a wrong hint costs time only.
+            segment_time_s: prr's tau: seconds to transfer and reduce one part of the message.
+                None: from the link.
+            schedule: What to run, in place of algorithm, segments and hints: of
+                `patallreduce.schedule`, or of your own steps by `Schedule.from_steps`; for
+                all_reduce, and with at most as many segments as the tensor has elements. All ranks
+                give the same steps. It is proved, as by `verify`, the first time that this
+                communicator is given the object, before anything is sent: milliseconds up to some
+                100,000 steps. A late rank begins before it comes, as with an algorithm's name,
+                once it has run these steps before; the first time when it comes.
+            timeout_s: Deadline of this collective; None: the communicator's.
+
+        Returns:
+            None, or a `Work` if `async_op`.
+
+        Raises:
+            TypeError, ValueError: this tensor or argument cannot be used.
+            ScheduleError: unknown algorithm, bad segments or arrivals; a schedule that is wrong,
+                or for another collective or number of ranks.
+            MismatchError: ranks called with different arguments; both are named.
+            PeerLostError: a rank died or left; it is named.
+            TransportTimeout: the deadline passed; the rank that held it up is named.
+        """
+        asked = Arguments(op, algorithm, segments, arrivals_s, segment_time_s, schedule=schedule)
+        loop = self.session.plain
+        return self._run(tensor, asked, timeout_s, async_op=async_op, loop=loop)
 
     def reduce(
         self,
@@ -94,17 +143,16 @@ class Collectives:
             PeerLostError: a rank died or left; it is named.
             TransportTimeout: the deadline passed; the rank that held it up is named.
         """
-        call = self.call_for(
-            tensor,
+        asked = Arguments(
             op,
             algorithm,
-            segments=segments,
-            arrivals_s=arrivals_s,
-            schedule=schedule,
+            segments,
+            arrivals_s,
             collective="reduce",
             root=None if root is None else operator.index(root),
+            schedule=schedule,
         )
-        return self._run(tensor, call, timeout_s, async_op=async_op)
+        return self._run(tensor, asked, timeout_s, async_op=async_op)
 
     def broadcast(
         self,
@@ -131,16 +179,15 @@ class Collectives:
 
         Source: TUNE07, section 4.1.2.
         """
-        call = self.call_for(
-            tensor,
+        asked = Arguments(
             "sum",
             algorithm,
-            segments=segments,
-            schedule=schedule,
+            segments,
             collective="broadcast",
             root=None if root is None else operator.index(root),
+            schedule=schedule,
         )
-        return self._run(tensor, call, timeout_s, async_op=async_op)
+        return self._run(tensor, asked, timeout_s, async_op=async_op)
 
     def all_gather(
         self,
@@ -164,8 +211,8 @@ class Collectives:
         Source: TUNE07, section 4.1.2.
         """
         self._check_blocks(tensor)
-        call = self.call_for(tensor, "sum", algorithm, schedule=schedule, collective="all_gather")
-        return self._run(tensor, call, timeout_s, async_op=async_op)
+        asked = Arguments("sum", algorithm, collective="all_gather", schedule=schedule)
+        return self._run(tensor, asked, timeout_s, async_op=async_op)
 
     def reduce_scatter(
         self,
@@ -196,8 +243,8 @@ class Collectives:
                 f"reduce_scatter: expected another op than avg for {tensor.dtype} "
                 f"on rank {self.rank}"
             )
-        call = self.call_for(tensor, op, algorithm, schedule=schedule, collective="reduce_scatter")
-        return self._run(tensor, call, timeout_s, async_op=async_op)
+        asked = Arguments(op, algorithm, collective="reduce_scatter", schedule=schedule)
+        return self._run(tensor, asked, timeout_s, async_op=async_op)
 
     def barrier(
         self,
@@ -215,9 +262,25 @@ class Collectives:
 
         Source: TUNE07, section 4.1.2.
         """
-        nothing = torch.empty(0)
-        call = self.call_for(nothing, "sum", algorithm, schedule=schedule, collective="barrier")
-        self._run(nothing, call, timeout_s, async_op=False)
+        asked = Arguments("sum", algorithm, collective="barrier", schedule=schedule)
+        self._run(torch.empty(0), asked, timeout_s, async_op=False)
+
+    def _run(
+        self,
+        tensor: torch.Tensor,
+        asked: Arguments,
+        timeout_s: float | None,
+        *,
+        async_op: bool,
+        loop: Loop | None = None,
+    ) -> Work | GpuWork | None:
+        work = self.session.run(
+            tensor, asked, loop=loop, timeout_s=timeout_s, caller_waits=not async_op
+        )
+        if async_op:
+            return work
+        work.wait()
+        return None
 
     def _check_blocks(self, tensor: torch.Tensor) -> None:
         if isinstance(tensor, torch.Tensor) and tensor.numel() % self.ranks:

@@ -20,75 +20,15 @@ from typing import Any, NamedTuple
 import torch
 
 from patallreduce import _core
-from patallreduce.communicator.loops import GpuStream
+from patallreduce.communicator.loops import GpuLoop
+from patallreduce.communicator.tickets import GpuTicket
 
 # How soon a GPU's times are reported while something is under way, and looked for otherwise.
 _BUSY_POLL_S = 0.005
 _IDLE_POLL_S = 0.5
 
 
-# The core's two ways to carry a GPU's data, and their tickets: alike but for their types.
-NativeCalls = Any
-NativeTicket = Any
-
-
-class GpuTicket:
-    """Outcome and times of one collective, as `_core.Ticket` has them for CPU tensors.
-
-    Times are seconds of `time.monotonic()`, seen by a thread that looks every half millisecond:
-    when the GPU had the contribution and the result, not when the host called.
-    """
-
-    def __init__(self, native: NativeTicket) -> None:
-        self.native = native
-
-    @property
-    def arrival_s(self) -> float:
-        """When the contribution was there; 0: not yet."""
-        return float(self.native.arrival_s)
-
-    @property
-    def finish_s(self) -> float:
-        """When the result was there; 0: not yet."""
-        return float(self.native.finish_s)
-
-    @property
-    def done(self) -> bool:
-        """Whether the result is there."""
-        return self.finish_s > 0
-
-    @property
-    def drained_s(self) -> float:
-        """As `finish_s`: what is still sent then nobody notes."""
-        return self.finish_s
-
-    @property
-    def seq(self) -> int:
-        """Its number among the collectives of its communicator; -1: it has none yet."""
-        ticket: _core.Ticket | None = self.native.engine_ticket
-        return -1 if ticket is None else ticket.seq
-
-    @property
-    def key_text(self) -> str:
-        """What ran."""
-        ticket: _core.Ticket | None = self.native.engine_ticket
-        return "" if ticket is None else ticket.key_text
-
-    @property
-    def planned(self) -> bool:
-        """Whether a plan said what to run."""
-        ticket: _core.Ticket | None = self.native.engine_ticket
-        return ticket is not None and ticket.planned
-
-    @property
-    def place(self) -> int:
-        """As of `_core.Ticket`."""
-        ticket: _core.Ticket | None = self.native.engine_ticket
-        return -1 if ticket is None else ticket.place
-
-    def check(self) -> None:
-        """Raise what it failed with, if it did."""
-        self.native.check()
+NativeCalls = Any  # the core's two ways to carry a GPU's data: alike but for their types
 
 
 class GpuWork:
@@ -102,8 +42,8 @@ class GpuWork:
         tensor: torch.Tensor,
     ) -> None:
         self._native = native
-        self._ticket = ticket
-        self._future = future
+        self.ticket = ticket
+        self.future = future
         self._tensor = tensor
 
     def wait(self) -> None:
@@ -115,19 +55,19 @@ class GpuWork:
             What `Communicator.all_reduce` raises, and CudaError. A failure after this call shows in
             `synchronize` and in the next collective: the stream goes on with wrong data.
         """
-        self._native.join(self._ticket.native, current_stream(self._tensor.device))
+        self._native.join(self.ticket.native, current_stream(self._tensor.device))
 
     def synchronize(self) -> None:
         """Wait on the host until the result is there; raises what the collective failed with."""
-        self._native.wait(self._ticket.native)
+        self._native.wait(self.ticket.native)
 
     def is_completed(self) -> bool:
         """Whether the result is there; raises what the collective failed with."""
-        return bool(self._native.has_result(self._ticket.native, 0.0))
+        return bool(self._native.has_result(self.ticket.native, 0.0))
 
     def get_future(self) -> torch.futures.Future[torch.Tensor]:
         """A future of the tensor: complete as `wait` is, for the stream that waits for it."""
-        return self._future
+        return self.future
 
 
 class _Submitted(NamedTuple):
@@ -152,7 +92,7 @@ class GpuCalls:
         self._lock = threading.Lock()
         self._submitted: deque[_Submitted] = deque()  # not settled
         self._held: list[_Submitted] = []  # not finished: their memory is in use
-        self._streams: list[GpuStream] = []
+        self._loops: list[GpuLoop] = []
         self._thread: threading.Thread | None = None
         self._ending = False
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -187,9 +127,9 @@ class GpuCalls:
                 self._thread.start()
         return ticket, future
 
-    def follow(self, stream: GpuStream) -> None:
-        """Let a stream of iterations report as soon as the GPU's times are known."""
-        self._streams.append(stream)
+    def follow(self, loop: GpuLoop) -> None:
+        """Let a loop report as soon as the GPU's times are known."""
+        self._loops.append(loop)
 
     def close(self, timeout_s: float) -> None:
         """Drain, complete what is left and end the thread."""
@@ -202,7 +142,7 @@ class GpuCalls:
         if self._side is not None:  # else the thread would make a context of its own on GPU 0
             torch.cuda.set_device(self.device)
         while True:
-            busy = self._held or any(stream.is_holding for stream in self._streams)
+            busy = self._held or any(loop.is_holding for loop in self._loops)
             native = self.native.next_done(_BUSY_POLL_S if busy else _IDLE_POLL_S)
             if native is not None:
                 self._complete()
@@ -210,8 +150,8 @@ class GpuCalls:
                 return
             # After a failure nobody knows what the GPU still does with a tensor: kept for good.
             self._held = [each for each in self._held if not each.ticket.done]
-            for stream in self._streams:
-                stream.flush()
+            for loop in self._loops:
+                loop.flush()
 
     def _complete(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Streams: series of iterations whose arrivals are reported, predicted and planned."""
+"""Training loops: series of iterations whose arrivals are reported, predicted and planned."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from patallreduce import _core
-
-if TYPE_CHECKING:
-    from patallreduce.communicator.gpu_calls import GpuTicket
+from patallreduce.communicator.tickets import Ticket
 
 _log = logging.getLogger("patallreduce")
 
-PLAIN = 0  # the stream of the collectives outside DDP; models count from 1
+PLAIN = 0  # the loop of the collectives outside DDP; models count from 1
 
 
 class Warner:
-    """Logs once, for all streams of a communicator, that predictions have ended here."""
+    """Logs once, for all loops of a communicator, that predictions have ended here."""
 
     def __init__(self, monitor: _core.Monitor, engine: _core.Engine) -> None:
         self._monitor = monitor
@@ -42,7 +40,13 @@ class Warner:
         _log.warning("patallreduce: %s; %s", why, then)
 
 
-class Stream:
+class _Bucket(NamedTuple):
+    ticket: Ticket
+    call: _core.Call
+    ready_s: float  # handed over
+
+
+class Loop:
     """One series of iterations: a model's, or that of the collectives outside DDP.
 
     Every rank makes the same planned calls in the same order, so counting numbers the iterations
@@ -51,7 +55,7 @@ class Stream:
     Args:
         monitor: This rank's progress monitor.
         warner: Says when there are no more plans.
-        number: Names the stream: the same on every rank.
+        number: Names the loop: the same on every rank.
     """
 
     def __init__(self, monitor: _core.Monitor, warner: Warner, number: int) -> None:
@@ -61,8 +65,8 @@ class Stream:
         self.iteration = 0
         self._started = False
         self._asked = False
-        self._tickets: list[_core.Ticket | GpuTicket] = []  # of this iteration
-        self._before: list[_core.Ticket | GpuTicket] = []  # of the one before
+        self._buckets: list[_Bucket] = []  # of this iteration
+        self._before: list[Ticket] = []  # of the one before
 
     def start(self, at_s: float) -> None:
         """The computation of an iteration began."""
@@ -95,21 +99,34 @@ class Stream:
             self._warner.look()
         return call.planned(self.number, self.iteration)
 
-    def submitted(self, ticket: _core.Ticket | GpuTicket) -> None:
-        """A bucket of this iteration is on its way."""
-        self._tickets.append(ticket)
+    def submitted(
+        self, ticket: Ticket, call: _core.Call, ready_s: float, *, first: bool = False
+    ) -> None:
+        """A bucket of this iteration is on its way.
 
-    def arrived(self, arrivals_s: Sequence[float], calls: Sequence[_core.Call]) -> None:
+        Args:
+            ticket: Its outcome.
+            call: As it runs without a plan.
+            ready_s: When it was handed over.
+            first: Whether it is the iteration's first: what an iteration that failed left is then
+                forgotten.
+        """
+        if first:
+            self._buckets.clear()
+        self._buckets.append(_Bucket(ticket, call, ready_s))
+
+    def arrived(self, arrivals_s: Sequence[float] | None = None) -> None:
         """The iteration's last bucket is handed over: the next iteration begins.
 
         Args:
-            arrivals_s: (buckets,) when each was ready.
-            calls: (buckets,) what was called.
+            arrivals_s: (buckets,) when each was ready; None: when it was handed over.
         """
-        self._report_arrivals(arrivals_s, calls)
+        if arrivals_s is None:
+            arrivals_s = [bucket.ready_s for bucket in self._buckets]
+        self._report_arrivals(arrivals_s, [bucket.call for bucket in self._buckets])
         self.iteration += 1
         self._started = self._asked = False
-        self._before, self._tickets = self._tickets, []
+        self._before, self._buckets = [bucket.ticket for bucket in self._buckets], []
 
     def _start_if_needed(self) -> None:
         """Who reports no start is taken to compute from its last result on."""
@@ -124,8 +141,8 @@ class Stream:
         self._monitor.arrived(self.number, self.iteration, arrivals_s, calls)
 
 
-class GpuStream(Stream):
-    """A stream of which the GPU's times count: a rank arrives when its GPU has the gradients.
+class GpuLoop(Loop):
+    """A loop of which the GPU's times count: a rank arrives when its GPU has the gradients.
 
     The host is ahead of that. So what it reports of the next iteration waits until the arrivals of
     this one are known, or until it asks for a plan; the leader hears all in order.
@@ -134,10 +151,10 @@ class GpuStream(Stream):
     def __init__(self, monitor: _core.Monitor, warner: Warner, number: int) -> None:
         super().__init__(monitor, warner, number)
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[list[_core.Ticket | GpuTicket], Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[list[Ticket], Callable[[], None]]] = deque()
 
     def plan(self, call: _core.Call, at_s: float) -> _core.Call:
-        """As of `Stream`. Arrivals that are not known yet are reported as unknown."""
+        """As of `Loop`. Arrivals that are not known yet are reported as unknown."""
         if not self._asked:
             self._flush(at_once=True)
         return super().plan(call, math.nan)
@@ -168,7 +185,7 @@ class GpuStream(Stream):
                 self._waiting.append(([], report))
 
     def _report_arrivals(self, arrivals_s: Sequence[float], calls: Sequence[_core.Call]) -> None:
-        iteration, tickets = self.iteration, list(self._tickets)
+        iteration, tickets = self.iteration, [bucket.ticket for bucket in self._buckets]
 
         def report() -> None:
             known_s = [t.arrival_s if t.arrival_s > 0 else math.nan for t in tickets]

@@ -25,9 +25,7 @@ class Completer:
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def submit(
-        self, tensor: torch.Tensor, call: _core.Call, timeout_s: float
-    ) -> tuple[_core.Ticket, torch.futures.Future[torch.Tensor]]:
+    def submit(self, tensor: torch.Tensor, call: _core.Call, timeout_s: float) -> Work:
         """Start `call` on `tensor`, which is kept alive until it is done."""
         done: torch.futures.Future[_core.Ticket] = torch.futures.Future()
 
@@ -46,7 +44,7 @@ class Completer:
                     target=self._run, name="patallreduce-completer", daemon=True
                 )
                 self._thread.start()
-        return ticket, future
+        return Work(self._engine, ticket, future, tensor)
 
     def join(self) -> None:
         """Complete what is left and end the thread; the engine is closed."""
@@ -72,12 +70,12 @@ class Work:
         self,
         engine: _core.Engine,
         ticket: _core.Ticket,
-        future: torch.futures.Future[torch.Tensor],
+        future: torch.futures.Future[torch.Tensor] | None,
         tensor: torch.Tensor,
     ) -> None:
         self._engine = engine
-        self._ticket = ticket
-        self._future = future
+        self.ticket = ticket
+        self.future = future  # None: who started it waits at once
         self._tensor = tensor  # alive while the engine writes to it
 
     def wait(self) -> None:
@@ -85,12 +83,13 @@ class Work:
 
         Raises what `Communicator.all_reduce` raises.
         """
-        self._engine.wait(self._ticket)
+        self._engine.wait(self.ticket)
 
     def is_completed(self) -> bool:
         """Whether the result, or the error, is there."""
-        return self._ticket.done
+        return self.ticket.done
 
     def get_future(self) -> torch.futures.Future[torch.Tensor]:
         """A future of the tensor."""
-        return self._future
+        assert self.future is not None
+        return self.future

@@ -12,18 +12,15 @@ Source: BTR22 sums one number; slices with a holder each are what makes a ring o
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import torch
 
 from patallreduce import _core
-from patallreduce.communicator.gpu_calls import GpuTicket
+from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.tensors import dtype_of
+from patallreduce.communicator.tickets import Ticket
 from patallreduce.leaves.sums import add
 from patallreduce.leaves.tree import LeafTree, Node, maximal_subtrees, run_of
-
-if TYPE_CHECKING:
-    from patallreduce.communicator.communicator import Communicator
 
 _SLICE_BYTES = 64  # the engine cuts at cache lines
 
@@ -102,7 +99,7 @@ class _Bucket:
         self._leaves = leaves
         self._buffer = buffer
         self.ready = False  # its pieces are there, or failed
-        self._ticket: _core.Ticket | GpuTicket | None = None  # of what is under way
+        self._ticket: Ticket | None = None  # of what is under way
         self._done: torch.futures.Future[BaseException | None] = torch.futures.Future()
         self.mean: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
         grain = _SLICE_BYTES // buffer.element_size()
@@ -173,5 +170,6 @@ class _Bucket:
         sum_ = _core.Op.__members__["sum"]
         dtype = dtype_of(tensor)
         call = _core.Call(tensor.numel(), dtype, sum_, -1, algorithm, segments, [], 0.0)
-        self._ticket, future = self._communicator.submit(tensor.view(-1), call)
-        return future
+        work = self._communicator.session.submit(tensor.view(-1), call)
+        self._ticket = work.ticket
+        return work.get_future()

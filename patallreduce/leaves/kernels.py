@@ -5,14 +5,12 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from patallreduce import _core
-
-if TYPE_CHECKING:
-    from patallreduce.communicator.communicator import Communicator
+from patallreduce.communicator.communicator import Communicator
 
 
 class Kernels(NamedTuple):

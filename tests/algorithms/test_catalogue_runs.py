@@ -26,7 +26,7 @@ def run_all(ranks, elements, names, segments):
             tensor = contribution(rank, elements)
             root = 0 if name in pat.algorithms("reduce") else -1
             call = _core.Call(elements, dtype_of(tensor), SUM, -1, name, segments, [], 0.0, root)
-            communicator.submit(tensor, call)[1].wait()
+            communicator.session.submit(tensor, call).get_future().wait()
             results[name][rank] = tensor.clone()
 
     on_threads(communicators, run)

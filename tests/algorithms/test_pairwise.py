@@ -15,7 +15,7 @@ def exchange(communicators, tensors, algorithm, segments):
     def run(communicator):
         tensor = tensors[communicator.rank].view(-1)
         call = _core.Call(tensor.numel(), dtype_of(tensor), SUM, -1, algorithm, segments, [], 0.0)
-        communicator.submit(tensor, call)[1].wait()
+        communicator.session.submit(tensor, call).get_future().wait()
 
     on_threads(communicators, run)
     on_threads(communicators, pat.Communicator.close)

@@ -155,7 +155,7 @@ def test_it_is_proved_once_as_long_as_it_lives(pair):
 
         def given(self, schedule):
             self.proved += 1
-            return pair[0]._engine.given(schedule)
+            return pair[0].session.engine.given(schedule)
 
     engine = Counting()
     known = GivenSchedules(engine)
@@ -246,7 +246,7 @@ def test_bad_arguments_of_other_collectives(communicators_of):
         )
     exchange = pat.schedule("pairwise_all_to_all", 2, 4, collective="all_to_all")
     with pytest.raises(pat.ScheduleError, match="unknown collective 'all_to_all'"):
-        one._engine.given(exchange)
+        one.session.engine.given(exchange)
 
 
 def differ():
@@ -290,15 +290,15 @@ def test_a_late_rank_begins_early_once_it_knows_the_steps():
 
     tensors, works = reduce_early(1000)
     time.sleep(0.2)
-    assert late._engine.scratch_peak_bytes == 0
+    assert late.session.engine.scratch_peak_bytes == 0
     late.all_reduce(tensors[3], schedule=schedule)
     for work in works:
         work.wait()
     assert all(tensor.eq(6).all() for tensor in tensors)
 
-    assert late._engine.scratch_peak_bytes < 1_000_000
+    assert late.session.engine.scratch_peak_bytes < 1_000_000
     tensors, works = reduce_early(1_000_000)
-    wait_until(lambda: late._engine.scratch_peak_bytes >= 4_000_000)
+    wait_until(lambda: late.session.engine.scratch_peak_bytes >= 4_000_000)
     assert tensors[3].eq(3).all(), "its own memory is untouched until it comes"
     late.all_reduce(tensors[3], schedule=schedule)
     for work in works:

@@ -79,7 +79,7 @@ def test_the_sum_of_the_others_is_there_before_a_late_rank_comes(algorithm):
 
     message_bytes = COUNT * 4
     least_bytes = message_bytes if algorithm == "slt" else message_bytes // 4
-    wait_until(lambda: late._engine.scratch_peak_bytes >= least_bytes)
+    wait_until(lambda: late.session.engine.scratch_peak_bytes >= least_bytes)
     assert tensors[3].eq(3).all(), "its own memory is untouched until it comes"
     assert not any(work.is_completed() for work in works)
 
@@ -89,5 +89,5 @@ def test_the_sum_of_the_others_is_there_before_a_late_rank_comes(algorithm):
     assert all(tensor.eq(6).all() for tensor in tensors)
     for communicator in communicators:
         # A segment is received at most twice, into pieces rounded up to powers of two.
-        assert communicator._engine.scratch_peak_bytes <= 2.2 * message_bytes
+        assert communicator.session.engine.scratch_peak_bytes <= 2.2 * message_bytes
     on_threads(communicators, pat.Communicator.close)

@@ -162,7 +162,7 @@ def test_different_roots_are_a_mismatch():
         if error is None:  # its contribution was on its way before the ranks could compare
             with pytest.raises(pat.MismatchError) as raised:
                 for _ in range(1000):
-                    communicator.check_usable()
+                    communicator.session.check_usable()
                     time.sleep(0.01)
             seen = raised.value
         else:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import patallreduce as pat
+from patallreduce.communicator.settler import Arguments
 from tests.communicator.reference import (
     ALGORITHMS,
     DTYPES,
@@ -129,8 +130,8 @@ def test_random_cases(communicators_of, seed):
 def test_a_call_that_is_done_before_it_is_submitted_completes_once():
     """With one rank the engine's thread may finish a call while it is being handed over."""
     (communicator,) = pat.Communicator.loopback(1, timeout_s=10)
-    call = communicator.call_for(torch.ones(1), algorithm="ring", segments=1)
-    engine, data = communicator._engine, torch.ones(1)
+    call = communicator.session.settle(torch.ones(1), Arguments(algorithm="ring", segments=1))
+    engine, data = communicator.session.engine, torch.ones(1)
     submitted = [engine.submit(data.data_ptr(), call, 10.0).seq for _ in range(100_000)]
     finished = [engine.next_done(10.0).seq for _ in submitted]
     assert finished == submitted

@@ -152,7 +152,7 @@ def resources(here):
     here.barrier()
     status = Path("/proc/self/status").read_text(encoding="ascii")
     (threads,) = [line.split()[1] for line in status.splitlines() if line.startswith("Threads:")]
-    native = here.communicator._gpus.of(here.device).native
+    native = here.communicator.session.gpus.of(here.device).native
     used_bytes = 0
     if here.device.type == "cuda":
         torch.cuda.synchronize()

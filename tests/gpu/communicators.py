@@ -29,7 +29,11 @@ class GpuRanks:
             _core.nccl_unique_id(libraries.nccl) for _ in range(_core.lanes_for(count))
         ]
         carry = carry or stream
-        self.each(lambda one: one._gpus.add(CPU, carry(one._engine, libraries, self.unique_ids)))
+        self.each(
+            lambda one: one.session.gpus.add(
+                CPU, carry(one.session.engine, libraries, self.unique_ids)
+            )
+        )
 
     def each(self, function):
         """[rank] -> what it returned, or the error it raised."""

@@ -8,6 +8,7 @@ import torch
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator.gpu_calls import GpuWork
+from patallreduce.communicator.settler import Arguments
 from tests.gpu.communicators import CPU, GpuRanks, stage
 
 COUNT = 3
@@ -23,7 +24,7 @@ def gpus_fixture(libraries):
 
 
 def calls_of(communicator):
-    return communicator._gpus.of(CPU)
+    return communicator.session.gpus.of(CPU)
 
 
 def all_ok(outcomes):
@@ -50,7 +51,7 @@ def test_all_reduce(gpus, algorithm):
         assert work.get_future().wait() is counts
         work.synchronize()
         assert work.is_completed()
-        calls_of(communicator).native.wait(work._ticket.native)
+        calls_of(communicator).native.wait(work.ticket.native)
         record = communicator.stats()[0]
         assert record["finish_s"] >= record["arrival_s"] > 0
         return tensor, counts
@@ -96,7 +97,7 @@ def test_known_arrivals_use_all_lanes_and_others_the_first(gpus):
         tensor = torch.ones(90)
         communicator.all_reduce(tensor, algorithm="slt", segments=6, **arrivals)
         calls_of(communicator).native.wait(
-            communicator.all_reduce(torch.ones(1), "sum", "ring", async_op=True)._ticket.native
+            communicator.all_reduce(torch.ones(1), "sum", "ring", async_op=True).ticket.native
         )
         return tensor
 
@@ -148,12 +149,12 @@ def test_calls_that_differ_are_refused_on_all_ranks(gpus):
 def test_a_rank_that_uses_the_processor_instead_is_told(gpus):
     def one_rank(communicator):
         if communicator.rank == 2:
-            communicator._gpus._made.clear()
+            communicator.session.gpus._made.clear()
         communicator.all_reduce(torch.ones(30), algorithm="ring")
 
-    kept = [communicator._gpus.of(CPU) for communicator in gpus.communicators]
+    kept = [communicator.session.gpus.of(CPU) for communicator in gpus.communicators]
     told = raised(gpus.each(one_rank), pat.MismatchError)
-    gpus.communicators[2]._gpus._made[CPU] = kept[2]
+    gpus.communicators[2].session.gpus._made[CPU] = kept[2]
 
     assert all("carried by streams" in text for text in told)
 
@@ -197,7 +198,7 @@ def test_a_gpu_that_hangs_is_named_on_all_ranks(gpus):
     def one_rank(communicator):
         tensor = torch.ones(30)
         calls = calls_of(communicator).native
-        call = communicator.call_for(tensor, "sum", "ring")
+        call = communicator.session.settle(tensor, Arguments("sum", "ring"))
         behind = stream if communicator.rank == 2 else 0
         ticket = calls.submit(tensor.data_ptr(), call, behind, 0.3)
         calls.wait(ticket)
@@ -218,7 +219,7 @@ def test_what_nccl_finds_on_one_rank_ends_all(gpus):
         if communicator.rank != 2:  # so that nobody's result can come
             communicator.all_reduce(torch.ones(30), timeout_s=30, async_op=True).synchronize()
         while True:
-            communicator.check_usable()
+            communicator.session.check_usable()
             time.sleep(0.01)
 
     told = raised(gpus.each(one_rank), pat.TransportError)
@@ -230,7 +231,7 @@ def test_abort_ends_what_is_under_way_everywhere(gpus):
     def one_rank(communicator):
         if communicator.rank == 0:
             time.sleep(0.05)
-            communicator.abort("enough")
+            communicator.session.abort("enough")
             return communicator.all_reduce(torch.ones(3))
         return communicator.all_reduce(torch.ones(3), async_op=True).synchronize()
 
@@ -272,7 +273,7 @@ def test_many_in_flight_come_in_order_and_leave_nothing(gpus):
 
 def test_host_and_gpu_tensors_in_turn(gpus):
     def one_rank(communicator):
-        made = communicator._gpus._made
+        made = communicator.session.gpus._made
         calls = made[CPU]
         sums = []
         for k in range(10):
@@ -301,7 +302,7 @@ def test_a_closed_communicator_says_so(libraries):
 
 
 def test_calls_need_the_streams_that_carry_them():
-    engine = pat.Communicator.loopback(1)[0]._engine
+    engine = pat.Communicator.loopback(1)[0].session.engine
     call = _core.Call(3, pat._core.Dtype.float32, _core.Op.sum, -1, "ring", 1, [], 0.0)
     with pytest.raises(ValueError, match="rank 0: a call carried by streams needs streams"):
         engine.begin(0, call.carried_by("streams"), 1.0)
@@ -318,12 +319,16 @@ def test_calls_of_the_processor_keep_their_order_among_staged_ones(libraries):
         calls, stream = calls_of(communicator), libraries.new_stream()
         libraries.sleep(stream, 100 * communicator.rank)
         late, early = torch.ones(20), torch.full((30,), 2.0)
-        call = communicator.call_for(late, "sum", "ring")
+        call = communicator.session.settle(late, Arguments("sum", "ring"))
         ticket = calls.native.submit(late.data_ptr(), call, stream, 10.0)
-        communicator._gpus._made[torch.device("meta")] = communicator._gpus._made.pop(CPU)
+        communicator.session.gpus._made[torch.device("meta")] = communicator.session.gpus._made.pop(
+            CPU
+        )
         communicator.all_reduce(early)  # on the processor
         calls.native.wait(ticket)
-        communicator._gpus._made[CPU] = communicator._gpus._made.pop(torch.device("meta"))
+        communicator.session.gpus._made[CPU] = communicator.session.gpus._made.pop(
+            torch.device("meta")
+        )
         libraries.end_stream(stream)
         return late.tolist(), early.tolist()
 

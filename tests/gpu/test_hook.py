@@ -30,7 +30,7 @@ def losses(model, options, gpu, ddp_arguments):
             values, parameters = train(model, ITERATIONS, install, **ddp_arguments)
             communicator = handles[0].communicator
             assert_equal_on_all_ranks(parameters)
-            assert bool(communicator._gpus._made) == posing
+            assert bool(communicator.session.gpus._made) == posing
             iterations = handles[0].iterations()
             handles[0].close()
         assert all(record["finish_s"] > 0 for record in communicator.stats())

@@ -10,6 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 import patallreduce as pat
 from patallreduce import Link
 from patallreduce.communicator.gpus import Gpus
+from patallreduce.communicator.loops import GpuLoop
+from patallreduce.communicator.settler import Arguments
 from patallreduce.gpu import cuda, nccl
 from tests.gpu.communicators import CPU, GpuRanks
 from tests.hooks.conftest import group_of_one  # noqa: F401 (a fixture)
@@ -30,34 +32,33 @@ def gpus_fixture(libraries):
 
 def train(communicator, libraries, iterations, late_rank):
     """As the hook does, the GPU busy with each gradient while the host has gone on."""
-    stream = communicator.new_stream(CPU)
-    calls = communicator._gpus.of(CPU)
+    loop = communicator.session.new_loop(CPU)
+    calls = communicator.session.gpus.of(CPU)
     producer = libraries.new_stream()
     buckets = [torch.empty(50_000), torch.empty(30_000)]
     late_s = LATE_S if communicator.rank == late_rank else 0.0
     called_s = []
     for iteration in range(iterations):
-        stream.start(time.monotonic())
+        loop.start(time.monotonic())
         for bucket in buckets:
             bucket.fill_(communicator.rank + iteration)
-        tickets, handed = [], []
+        tickets = []
         for index, bucket in enumerate(buckets):
             libraries.sleep(producer, 5 + int(1e3 * late_s) * (index == 0))
-            call = communicator.call_for(bucket, "sum", label=index)
-            handed.append(call)
-            planned = stream.plan(call, time.monotonic())
+            call = communicator.session.settle(bucket, Arguments("sum", label=index))
+            planned = loop.plan(call, time.monotonic())
             ticket = calls.native.submit(bucket.data_ptr(), planned, producer, 20.0)
             tickets.append(ticket)
-            stream.submitted(TimedTicket(ticket))
+            loop.submitted(TimedTicket(ticket), call, time.monotonic())
         called_s.append(time.monotonic())
-        stream.arrived([called_s[-1]] * 2, handed)
+        loop.arrived([called_s[-1]] * 2)
         for ticket, bucket in zip(tickets, buckets, strict=True):
             calls.native.wait(ticket)
             expected = sum(rank + iteration for rank in range(COUNT))
             assert bucket.eq(expected).all()
         while tickets[-1].finish_s == 0:
             time.sleep(1e-3)
-        stream.flush()
+        loop.flush()
     libraries.end_stream(producer)
     return called_s
 
@@ -116,26 +117,26 @@ def test_reports_keep_their_order_while_the_gpu_is_behind():
             pass
 
     monitor, ticket = Monitor(), Ticket()
-    stream = pat.streams.GpuStream(monitor, Silent(), 1)
-    stream.start(1.0)
-    stream.submitted(ticket)
-    stream.arrived([2.0], [])
-    stream.start(3.0)
-    stream.edge(0.3, 3.1)
+    loop = GpuLoop(monitor, Silent(), 1)
+    loop.start(1.0)
+    loop.submitted(ticket, None, 2.0)
+    loop.arrived([2.0])
+    loop.start(3.0)
+    loop.edge(0.3, 3.1)
     assert monitor.heard == [("started", 0)]
-    stream.flush()
-    assert stream.is_holding
+    loop.flush()
+    assert loop.is_holding
     ticket.arrival_s = 2.5
-    stream.flush()
+    loop.flush()
     assert monitor.heard[1:] == [("arrived", 0), ("started", 1), ("edge", 1)]
-    assert not stream.is_holding
+    assert not loop.is_holding
 
     slow = Ticket()
-    stream.submitted(slow)
-    stream.arrived([4.0], [])
-    stream.start(5.0)
+    loop.submitted(slow, None, 4.0)
+    loop.arrived([4.0])
+    loop.start(5.0)
     call = pat._core.Call(3, pat._core.Dtype.float32, pat._core.Op.sum, 0, "ring", 1, [], 0.0)
-    stream.plan(call, 6.0)
+    loop.plan(call, 6.0)
     assert monitor.heard[4:] == [("arrived", 1), ("started", 2), ("asked", 2)]
 
 

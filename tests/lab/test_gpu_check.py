@@ -74,11 +74,12 @@ def test_no_part_takes_longer_than_all_may(log):
 def test_what_is_older_than_its_sources_is_built_again(tmp_path, monkeypatch):
     monkeypatch.setattr(all_parts, "ROOT", tmp_path)
     package, sources = tmp_path / "patallreduce", tmp_path / "csrc"
-    package.mkdir()
+    (package / "gpu").mkdir(parents=True)
     sources.mkdir()
     core, kernels = package / "_core.py", package / "kernels.so"
     (package / "__init__.py").touch()
-    (package / "cuda.py").write_text(f"library_path = lambda: {str(kernels)!r}\n")
+    (package / "gpu" / "__init__.py").touch()
+    (package / "gpu" / "cuda.py").write_text(f"library_path = lambda: {str(kernels)!r}\n")
     files = [tmp_path / "setup.py", sources / "engine.cpp", core, kernels]
     for age, file in enumerate(reversed(files)):
         file.touch()

@@ -25,8 +25,9 @@ import torch
 import torch.distributed as dist
 
 from patallreduce import Communicator, Link, _core
-from patallreduce.communicator import communicator as of_communicator
-from patallreduce.communicator.loops import Stream
+from patallreduce.communicator import connections
+from patallreduce.communicator.loops import Loop
+from patallreduce.communicator.settler import Arguments
 from tests.threads import each_rank
 
 # Slow, so that a few thousand elements are worth a plan; less than _SMALLEST are not.
@@ -55,7 +56,7 @@ class Weather:
 class Ran:
     """A collective as one rank saw it."""
 
-    stream: int
+    loop: int
     iteration: int
     bucket: int
     elements: int
@@ -71,7 +72,7 @@ class ChaoticRank:
         self._weather = weather
         self._both = random.Random(weather.seed)
         self._own = random.Random(weather.seed * 1009 + communicator.rank + 1)
-        self._models = [communicator.new_stream() for _ in range(_MODELS)]
+        self._models = [communicator.session.new_loop() for _ in range(_MODELS)]
         self._sizes = [self._new_sizes() for _ in range(_MODELS)]
         self._flying: deque[list[tuple[Any, _core.Ticket, torch.Tensor, torch.Tensor]]] = deque()
         self._late_rank = 0
@@ -99,7 +100,7 @@ class ChaoticRank:
         return self.ran
 
     def _end_monitor(self, iteration: int) -> None:
-        ranks, monitor = self._communicator.ranks, self._communicator._monitor
+        ranks, monitor = self._communicator.ranks, self._communicator.session.monitor
         order = (self._communicator.rank - 1) % ranks  # the leader is the last
         if monitor is not None and iteration == self._weather.iterations * (order + 1) // (
             ranks + 1
@@ -112,29 +113,43 @@ class ChaoticRank:
         ]
 
     def _model_iteration(self, iteration: int, which: int) -> None:
-        stream = self._models[which]
-        assert stream is not None
+        session, loop = self._communicator.session, self._models[which]
+        assert loop is not None
         if self._both.random() < 0.05:  # DDP rebuilt its buckets
             self._sizes[which] = self._new_sizes()
-        self._compute(stream)
-        flying, names, arrivals_s, calls = [], [], [], []
+        self._compute(loop)
+        flying, names, arrivals_s = [], [], []
         for bucket, elements in enumerate(self._sizes[which]):
             tensor, expected = self._tensors(elements, iteration + bucket)
-            call = self._communicator.call_for(tensor, "sum", "auto", label=bucket)
+            asked = Arguments("sum", "auto", label=bucket)
+            call = session.settle(tensor, asked)
             arrivals_s.append(time.monotonic())
-            calls.append(call)
-            if self._communicator.worth_planning(tensor.nbytes):
-                call = stream.plan(call, self._wrong(arrivals_s[-1]))
-            ticket, future = self._communicator.submit(tensor, call)
-            stream.submitted(ticket)
-            flying.append((future, ticket, tensor, expected))
-            names.append((stream.number, stream.iteration, bucket))
+            planned = call
+            if session.settler.may_plan(tensor, asked):
+                planned = loop.plan(call, self._wrong(arrivals_s[-1]))
+            work = session.submit(tensor, planned)
+            loop.submitted(work.ticket, call, arrivals_s[-1])
+            flying.append((work.get_future(), work.ticket, tensor, expected))
+            names.append((loop.number, loop.iteration, bucket))
         if self._own.random() < self._weather.wrong:
             arrivals_s = [self._wrong(at_s) for at_s in arrivals_s]
-            calls = calls[: self._own.randint(1, len(calls))]
-        stream.arrived(arrivals_s, calls)
+            self._tell_few(loop, self._own.randint(1, len(flying)), arrivals_s)
+        else:
+            loop.arrived(arrivals_s)
         self._flying.append(flying)
         self._names.append(names)
+
+    @staticmethod
+    def _tell_few(loop: Loop, told: int, arrivals_s: list[float]) -> None:
+        """End the iteration with a report of its first `told` buckets only."""
+        report = loop._report_arrivals
+        loop._report_arrivals = (
+            lambda times_s, calls: report(  # type: ignore[method-assign]
+                times_s, calls[:told]
+            )
+        )
+        loop.arrived(arrivals_s)
+        del loop._report_arrivals
 
     def _plain_iteration(self, iteration: int) -> None:
         time.sleep(self._compute_s())
@@ -144,7 +159,7 @@ class ChaoticRank:
         tensor, expected = self._tensors(elements, iteration)
         work = self._communicator.all_reduce(tensor, async_op=True)
         assert work is not None
-        self._flying.append([(work, work._ticket, tensor, expected)])
+        self._flying.append([(work, work.ticket, tensor, expected)])
         self._names.append([(0, self._plain_calls, 0)])
         self._plain_calls += 1
 
@@ -154,10 +169,10 @@ class ChaoticRank:
             compute_s += self._weather.late_s
         return compute_s
 
-    def _compute(self, stream: Stream) -> None:
+    def _compute(self, loop: Loop) -> None:
         compute_s = self._compute_s()
         if self._own.random() > self._weather.wrong:
-            stream.start(self._wrong(time.monotonic()))
+            loop.start(self._wrong(time.monotonic()))
         fractions = sorted(self._own.sample([0.1, 0.25, 0.5, 0.75, 0.9], self._own.randint(0, 5)))
         done = 0.0
         for fraction in fractions:
@@ -166,7 +181,7 @@ class ChaoticRank:
             if self._own.random() < self._weather.wrong:
                 told = self._own.choice([-1.0, 0.0, 1.0, 7.0, math.nan, self._own.random()])
             for _ in range(1 + (self._own.random() < self._weather.wrong)):
-                stream.edge(told, self._wrong(time.monotonic()))
+                loop.edge(told, self._wrong(time.monotonic()))
         time.sleep((1 - done) * compute_s)
 
     def _wrong(self, at_s: float) -> float:
@@ -243,18 +258,18 @@ def run_on_this_rank(weather: Weather) -> list[Ran]:
     """The same among processes, over UCX; for every rank of the default group."""
     rank = dist.get_rank()
     os.environ["PATALLREDUCE_CLOCK_SKEW_S"] = str(rank * weather.skew_s)
-    connect = of_communicator._connect
+    connect = connections._connect
 
     def connect_late(rendezvous: Any, name: str, token: int) -> Any:
         native = connect(rendezvous, name, token)
         return _core.Delayed(native, weather.delay_s, weather.seed) if name == "monitor" else native
 
-    of_communicator._connect = connect_late  # type: ignore[assignment]
+    connections._connect = connect_late  # type: ignore[assignment]
     try:
         with Communicator(timeout_s=_TIMEOUT_S, link=LINK) as communicator:
             return ChaoticRank(communicator, weather).run()
     finally:
-        of_communicator._connect = connect
+        connections._connect = connect
         del os.environ["PATALLREDUCE_CLOCK_SKEW_S"]
 
 

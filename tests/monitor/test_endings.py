@@ -37,7 +37,7 @@ def keep_on(communicator, failing, iterations=12, at=5):
     """Calls during which this rank's monitor fails, if it is one of `failing`."""
     for iteration in range(iterations):
         if iteration == at and communicator.rank in failing:
-            communicator._monitor.fail("by the test")
+            communicator.session.monitor.fail("by the test")
         time.sleep(1e-3 * (communicator.rank + 1))
         add_up(communicator)
     return [s["schedule"] for s in communicator.stats()]
@@ -64,9 +64,9 @@ def test_when_the_leaders_monitor_fails_all_go_on_with_their_own_schedules(caplo
     for text in warned:
         assert "rank 0: the progress monitor ended: by the test" in text
         assert "every call runs its own schedule" in text
-    for communicator in communicators:  # a second model has its own stream, but no warning of it
-        communicator.new_stream().plan(_core.Call(1, _core.Dtype.int32, _core.Op.sum, 0, "ring", 1,
-                                                  [], 0.0), 0.0)  # fmt: skip
+    call = _core.Call(1, _core.Dtype.int32, _core.Op.sum, 0, "ring", 1, [], 0.0)
+    for communicator in communicators:  # a second model has its own loop, but no warning of it
+        communicator.session.new_loop().plan(call, 0.0)
     assert len(warnings_in(caplog)) == RANKS
     on_threads(communicators, pat.Communicator.close)
 
@@ -83,10 +83,10 @@ def test_plans_that_are_lost_with_the_leaders_monitor_are_heard_from_its_rank(at
             time.sleep(1e-3)
             works.append(communicator.all_reduce(tensor, async_op=True))
             if communicator.rank == 0 and number == at:
-                communicator._monitor.fail("by the test")
-                while communicator._monitor.failure is None:
+                communicator.session.monitor.fail("by the test")
+                while communicator.session.monitor.failure is None:
                     time.sleep(1e-4)
-                communicator._monitor.close(0)  # what is held up goes nowhere
+                communicator.session.monitor.close(0)  # what is held up goes nowhere
         for work, tensor in zip(works, tensors, strict=True):
             work.wait()
             assert tensor.eq(SUM).all()
@@ -105,7 +105,7 @@ def test_a_rank_whose_monitor_fails_lives_on_the_others_announcements(failing, c
     assert len(warned) == len(failing)
     for text in warned:
         assert "by the test; this rank takes its schedules from the other ranks" in text
-    assert [c._monitor.failure is not None for c in communicators] == [
+    assert [c.session.monitor.failure is not None for c in communicators] == [
         rank in failing for rank in range(RANKS)
     ]
     on_threads(communicators, pat.Communicator.close)
@@ -122,20 +122,20 @@ def test_when_all_monitors_fail_all_go_on(caplog):
 def test_a_monitor_that_failed_keeps_nothing_that_is_sent_to_it(failing):
     """Its connections stay: what comes is taken and dropped."""
     communicators = loopback(2)
-    communicators[failing]._monitor.fail("by the test")
+    communicators[failing].session.monitor.fail("by the test")
     on_threads(communicators, keep_on, set(), 3)
     other = communicators[1 - failing]
     for number in range(100):
-        other._monitor.edge(1, number, 0.5, 0.0)
+        other.session.monitor.edge(1, number, 0.5, 0.0)
     time.sleep(0.05)
-    assert other._monitor.failure is None
-    assert communicators[failing]._monitor.failure is not None
+    assert other.session.monitor.failure is None
+    assert communicators[failing].session.monitor.failure is not None
     on_threads(communicators, pat.Communicator.close)
 
 
 def silence_leader(communicators):
     """Its monitor stops without a word: plans never come."""
-    communicators[0]._monitor.close(0)
+    communicators[0].session.monitor.close(0)
 
 
 def test_a_rank_that_is_lost_while_others_wait_for_a_plan_is_named():
@@ -215,14 +215,14 @@ def test_closing_waits_for_calls_that_wait_for_their_plans(delay_s):
 def test_reports_after_the_end_go_nowhere():
     """Least of all into a file that has got the descriptor's number."""
     communicators = loopback(2)
-    stream = communicators[0].new_stream()
+    loop = communicators[0].session.new_loop()
     on_threads(communicators, add_up)
     on_threads(communicators, pat.Communicator.close)
     pairs = [os.pipe2(os.O_NONBLOCK) for _ in range(64)]  # take all the freed numbers
-    stream.start(1.0)
-    stream.edge(0.5, 1.0)
-    stream.arrived([1.0], [])
-    communicators[0]._monitor.fail("too late")
+    loop.start(1.0)
+    loop.edge(0.5, 1.0)
+    loop.arrived([1.0])
+    communicators[0].session.monitor.fail("too late")
     for reading, writing in pairs:
         with pytest.raises(BlockingIOError):
             os.read(reading, 8)

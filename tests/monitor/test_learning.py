@@ -98,7 +98,7 @@ def test_without_a_monitor_nothing_is_planned():
 
 def test_messages_that_are_not_worth_a_plan_need_none():
     communicators = pat.Communicator.loopback(RANKS, timeout_s=20, link=LINK)
-    communicators[0]._monitor.close(1)  # nobody decides
+    communicators[0].session.monitor.close(1)  # nobody decides
     on_threads(communicators, lambda c: c.all_reduce(torch.ones(999)))  # just under 2 ms
     assert not any(s["planned"] for c in communicators for s in c.stats())
     on_threads(communicators, pat.Communicator.close)

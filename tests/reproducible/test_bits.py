@@ -8,6 +8,8 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
+from patallreduce.communicator.connections import Connections
+from patallreduce.communicator.session import Session
 from tests.reproducible.cases import FLOATS, INTEGERS, contributions, differing, expected
 from tests.threads import on_threads
 
@@ -20,12 +22,10 @@ def delayed_loopback(ranks):
     hub = _core.LoopbackHub(ranks)
     made = []
     for rank in range(ranks):
-        communicator = pat.Communicator.__new__(pat.Communicator)
         native = _core.Delayed(_core.Loopback(hub, rank), 2e-3, rank)
-        communicator._prepare(native, None, 30.0, LINK, local_ranks=ranks)
-        made.append(communicator)
-    on_threads(made, pat.Communicator._start)
-    return made
+        made.append(Session(Connections(native, None, ranks), 30.0, LINK))
+    on_threads(made, Session.start)
+    return [pat.Communicator._of(session) for session in made]
 
 
 @pytest.fixture(scope="module", name="communicators_of")

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
+from patallreduce.communicator.settler import Arguments
 
 LINK = pat.Link(20e-6, 2e9)
 SLOW_LINK = pat.Link(50e-6, 25e6)  # where "auto" would be planned
@@ -22,7 +23,7 @@ def communicator_fixture():
 
 
 def algorithm_of(communicator, elements=10, **arguments):
-    return str(communicator.call_for(torch.ones(elements), **arguments))
+    return str(communicator.session.settle(torch.ones(elements), Arguments(**arguments)))
 
 
 def test_auto_is_reproducible_while_the_flag_holds(communicator, monkeypatch):

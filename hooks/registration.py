@@ -1,0 +1,191 @@
+"""`register`: from here on patallreduce averages a model's gradients, until `Handle.close`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from patallreduce.communicator.calls import REPRODUCIBLE
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.hooks.ddp import State, allreduce_hook
+from patallreduce.hooks.layers import Layers
+from patallreduce.hooks.leaves import Leaves, leaves_hook
+from patallreduce.pricing.link import Link
+from patallreduce.records.iterations import Iteration
+from patallreduce.records.straggler_report import Report
+from patallreduce.records.stragglers import straggler_report
+
+
+class Handle:
+    """What `register` returns: the state, what it measured, and the way to let go."""
+
+    def __init__(self, state: State, leaves: Leaves | None = None) -> None:
+        self.state = state
+        self._leaves = leaves
+
+    @property
+    def leaves(self) -> Leaves:
+        """This rank's leaves, to iterate over; RuntimeError if registered without."""
+        if self._leaves is None:
+            raise RuntimeError("expected register(..., leaves=L): this model has no leaves")
+        return self._leaves
+
+    @property
+    def communicator(self) -> Communicator:
+        """The communicator, shared by all models on the same process group."""
+        return self.state.communicator
+
+    def stats(self) -> list[dict[str, Any]]:
+        """The last iterations of this model as plain data, oldest first.
+
+        Each a dict: what `Iteration.to_dict` gives (per bucket: algorithm, segments, planned, and
+        per rank predicted_s, arrival_s, finish_s), and over all buckets arrival_s, predicted_s and
+        elapsed_s per rank, last_rank, average_elapsed_s, after_s (the latest finish - the latest
+        arrival). Rank 0 knows all ranks; elsewhere the others' times are NaN, and so is what needs
+        them. Empty without a monitor; `communicator.stats()` has the single collectives.
+        """
+        return [
+            {
+                **iteration.to_dict(),
+                "arrival_s": iteration.arrival_s,
+                "predicted_s": iteration.predicted_s,
+                "elapsed_s": iteration.elapsed_s,
+                "last_rank": iteration.last_rank,
+                "average_elapsed_s": iteration.average_elapsed_s,
+                "after_s": iteration.after_s,
+            }
+            for iteration in self.iterations()
+        ]
+
+    def iterations(self) -> list[Iteration]:
+        """The last iterations of this model, oldest first: when who arrived, and was expected to.
+
+        Rank 0 knows all ranks, the others only themselves; empty without a monitor.
+        """
+        if self.state.loop is None:
+            return []
+        return self.communicator.iterations(self.state.loop.number)
+
+    def stragglers(self) -> Report:
+        """Who was late, how late, since when, and whether it was predicted."""
+        return straggler_report(self.iterations())
+
+    def close(self) -> None:
+        """Let go: the model can make no synchronised backward pass afterwards. Idempotent.
+
+        The communicator closes with the last model on it.
+        """
+        self.state.release()
+
+
+def register(
+    ddp_model: DistributedDataParallel,
+    *,
+    algorithm: str = "auto",
+    transport: str = "auto",
+    arrivals_s: Sequence[float] | None = None,
+    segments: int | None = None,
+    reproducible: bool | None = None,
+    timeout_s: float | None = None,
+    monitor: bool | None = None,
+    link: Link | None = None,
+    leaves: int | None = None,
+    leaf_seed: int | None = None,
+) -> Handle:
+    """Let patallreduce average the gradients of `ddp_model`.
+
+    Collective: every rank registers, before the first backward pass.
+
+    Args:
+        ddp_model: A DistributedDataParallel, on the CPU or on one GPU.
+        algorithm: One of `algorithms()`, or "auto".
+        transport: "auto": UCX on the CPU, NCCL on a GPU. Others as of `Communicator`.
+        arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0.
+        segments: Segments per bucket; None: by rule.
+        reproducible: True: algorithm "reproducible", the same bits whatever the arrivals, the
+            timing and the transport, for this number of ranks. Otherwise "auto" stands for it
+            while `torch.are_deterministic_algorithms_enabled()`, on all ranks alike.
+        timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
+        monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
+            PATALLREDUCE_MONITOR, or True.
+        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
+        leaves: L, for gradients with the same bits on any number of ranks: a global batch is L
+            leaves, to be gone through by `for leaf in handle.leaves`; see `hooks.Leaves`. The
+            schedule is then fixed, and nothing is predicted. On the CPU only.
+        leaf_seed: Seeds torch's random numbers at the start of every leaf.
+
+    Raises:
+        TypeError: not a DistributedDataParallel; parameters that are sparse or complex, on several
+            devices or on one that is neither CPU nor CUDA.
+        CudaError: there are no kernels for the GPU.
+        RuntimeError: it has a hook already.
+        ScheduleError, ValueError: a bad algorithm, hint or segment count.
+        TransportError, TransportTimeout: the ranks cannot reach each other.
+    """
+    if not isinstance(ddp_model, DistributedDataParallel):
+        raise TypeError(
+            f"expected a DistributedDataParallel, got {type(ddp_model).__name__}: "
+            "register(DistributedDataParallel(module))"
+        )
+    if reproducible:
+        if algorithm not in ("auto", REPRODUCIBLE):
+            raise ValueError(
+                f"reproducible: expected algorithm 'auto' or {REPRODUCIBLE!r} with it, "
+                f"got {algorithm!r}"
+            )
+        algorithm = REPRODUCIBLE
+    if leaves is not None and (
+        algorithm not in ("auto", REPRODUCIBLE) or arrivals_s is not None or segments is not None
+    ):
+        raise ValueError(
+            "leaves: expected no algorithm, arrivals_s or segments with it: its schedule is fixed"
+        )
+    device = _device_of(ddp_model)
+    if leaves is not None and device.type != "cpu":
+        raise TypeError(f"leaves: expected a model on the CPU, got one on {device}")
+    state = State(
+        ddp_model.process_group,
+        algorithm=algorithm,
+        arrivals_s=arrivals_s,
+        segments=segments,
+        transport=transport,
+        timeout_s=timeout_s,
+        monitor=monitor if leaves is None else False,
+        link=link,
+        device=device,
+    )
+    try:
+        if leaves is not None:
+            dealt = Leaves(ddp_model, leaves, state.communicator, leaf_seed)
+            ddp_model.register_comm_hook(dealt, leaves_hook)
+            return Handle(state, dealt)
+        ddp_model.register_comm_hook(state, allreduce_hook)
+        if state.loop is not None:
+            state.layers = Layers(ddp_model, state.loop)
+    except BaseException:
+        state.release()
+        raise
+    return Handle(state)
+
+
+def _device_of(ddp_model: DistributedDataParallel) -> torch.device:
+    """Where the gradients will be."""
+    device = None
+    for name, parameter in ddp_model.module.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        expected = device or "the CPU or a GPU"
+        device = device or parameter.device
+        if (
+            parameter.is_complex()
+            or parameter.device.type not in ("cpu", "cuda")
+            or parameter.device != device
+        ):
+            raise TypeError(
+                f"parameter {name}: expected a real tensor on {expected}, got {parameter.dtype} "
+                f"on {parameter.device}"
+            )
+    return device or torch.device("cpu")

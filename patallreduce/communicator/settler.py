@@ -1,0 +1,135 @@
+"""From the arguments of a collective to the call that the engine runs, remembered by arguments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from patallreduce import _core
+from patallreduce.communicator.calls import REPRODUCIBLE, Request, intended, left_open, settle
+from patallreduce.communicator.given import GivenSchedules
+from patallreduce.communicator.link_meter import LinkMeter
+from patallreduce.communicator.tensors import check_tensor, dtype_of
+from patallreduce.pricing.link import Link
+from patallreduce.pricing.selection import new_selector
+
+_CALLS_KEPT = 1024
+# A plan costs a few messages: it may pay where the message takes this long from rank to rank.
+_WORTH_PLANNING_S = 2e-3
+
+
+class Arguments(NamedTuple):
+    """What is asked of a collective, beside its tensor; see `Communicator.all_reduce`."""
+
+    op: str = "sum"
+    algorithm: str | None = None  # None: the collective's usual one
+    segments: int | None = None
+    arrivals_s: Sequence[float] | None = None
+    segment_time_s: float | None = None
+    label: int = -1  # a bucket's index, -1 outside DDP
+    collective: str = "all_reduce"
+    root: int | None = None  # of a reduce or broadcast; None: 0
+    schedule: _core.Schedule | None = None  # in place of an algorithm
+
+
+class Settler:
+    """Settles what arguments leave open: the same on every rank.
+
+    Args:
+        engine: The communicator's.
+        meter: Measures the link when it is first needed, unless it is given.
+        rank: This rank.
+        ranks: P.
+        link: Latency and bandwidth between ranks, if they are known.
+        monitor: Is told the link, for its plans; None: there are no plans.
+    """
+
+    def __init__(
+        self,
+        engine: _core.Engine,
+        meter: LinkMeter,
+        rank: int,
+        ranks: int,
+        *,
+        link: Link | None,
+        monitor: _core.Monitor | None,
+    ) -> None:
+        self._meter = meter
+        self._rank = rank
+        self._ranks = ranks
+        self._link = link
+        self._monitor = monitor
+        self._monitor_can_choose = False
+        self._selector: _core.Selector | None = None
+        self._given = GivenSchedules(engine)
+        self._calls: dict[tuple[int, torch.dtype, Arguments], _core.Call] = {}
+        self._warned_of_flushing = False
+
+    @property
+    def link(self) -> Link:
+        """Latency and bandwidth between ranks. Collective the first time, unless it was given."""
+        if self._link is None:
+            self._link = self._meter.measure(torch.float32)
+        if self._monitor is not None and not self._monitor_can_choose:
+            self._monitor_can_choose = True
+            self._monitor.set_selector(
+                new_selector(self._ranks, self._link), 1 / self._link.bytes_per_s
+            )
+        return self._link
+
+    @property
+    def selector(self) -> _core.Selector:
+        """Prices the algorithms on this link. Collective the first time, as `link`."""
+        if self._selector is None:
+            self._selector = new_selector(self._ranks, self.link)
+        return self._selector
+
+    def settle(self, tensor: torch.Tensor, asked: Arguments) -> _core.Call:
+        """Check tensor and arguments and settle what they leave open.
+
+        Raises:
+            TypeError, ValueError, ScheduleError: what `Communicator.all_reduce` says.
+        """
+        check_tensor(tensor, self._rank)
+        if asked.schedule is None and asked.collective == "all_reduce":
+            asked = asked._replace(algorithm=intended(asked.algorithm or "auto"))
+        if asked.algorithm == REPRODUCIBLE and not self._warned_of_flushing:
+            self._warn_of_flushing()
+        if asked.arrivals_s is not None:
+            asked = asked._replace(arrivals_s=tuple(asked.arrivals_s))
+        key = (tensor.numel(), tensor.dtype, asked)
+        call = self._calls.get(key) if asked.schedule is None else None
+        if call is not None:
+            return call
+        request = Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *asked[:-1])
+        if asked.schedule is not None:
+            return self._given.call(asked.schedule, request, self._rank)
+        if len(self._calls) >= _CALLS_KEPT:
+            self._calls.clear()
+        call = self._calls[key] = settle(
+            request, self._rank, self._ranks, lambda: self.link, lambda: self.selector
+        )
+        return call
+
+    def may_plan(self, tensor: torch.Tensor, asked: Arguments) -> bool:
+        """Whether an all-reduce is left to prediction and a plan may pay; equal on all ranks."""
+        return (
+            self._monitor is not None
+            and asked.schedule is None
+            and left_open(asked.algorithm or "auto", asked.segments, asked.arrivals_s)
+            and self.link.transfer_s(tensor.nbytes) >= _WORTH_PLANNING_S
+        )
+
+    def _warn_of_flushing(self) -> None:
+        if _core.flushes_subnormals():
+            self._warned_of_flushing = True
+            warnings.warn(
+                f"rank {self._rank}: this thread flushes subnormal numbers to zero "
+                "(torch.set_flush_denormal(True)). The all-reduce keeps them, but what this rank "
+                "computes itself can differ from ranks and runs that do not flush",
+                RuntimeWarning,
+                stacklevel=6,  # who called the communicator's method
+            )
