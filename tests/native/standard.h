@@ -1,6 +1,4 @@
 // What the core uses of the standard library, compiled beforehand for the strict build (Makefile).
-#pragma once
-
 #include <algorithm>
 #include <array>
 #include <atomic>
