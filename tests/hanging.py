@@ -65,9 +65,9 @@ def test_tests_go_on():
     pass
 
 
-def test_native_code_hangs_and_keeps_the_interpreter(processes):
+def test_native_code_hangs_and_keeps_the_interpreter():
     lock_twice(ctypes.PyDLL(None))
 
 
-def test_a_new_process_goes_on(processes):
-    assert processes.run(2, gather) == [[0, 1]] * 2
+def test_a_new_process_goes_on():
+    pass
