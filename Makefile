@@ -78,6 +78,8 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.clairvoyant
 	$(BIN)/python -m benchmarks.clairvoyant_allreduce
 	$(BIN)/python -m benchmarks.segments --output out/bench/segments.jsonl
+	$(BIN)/python examples/demo.py --out out/bench/demo_runs
+	$(BIN)/python -m benchmarks.demo --runs out/bench/demo_runs --output out/bench/demo.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 

@@ -1,29 +1,29 @@
-"""When a model's gradients are there, and its buckets with them, from few hooks on parameters.
+"""When a model's gradients, and with them its buckets, are ready: from few hooks on parameters.
 
-A hook in Python on each of 1,000 parameters costs more than a millisecond per iteration. But DDP
-calls the communication hook inside autograd's work on one parameter, and that tells what a bucket
-waited for:
+A hook in Python on each of 1,000 parameters costs too much in every iteration. But DDP calls the
+communication hook inside autograd's work on one parameter, and that tells what a bucket waited for:
 
-    bucket 0  a b c        hook, at work on c: c completed bucket 0, it arrives now
+    bucket 0  a b c        hook, at work on c: c completed bucket 0, which arrives now
     bucket 1  d e f        hook, at work on i: bucket 1 was complete before, and had to wait its
     bucket 2  g h i        turn; it arrived with d, e or f. Then bucket 2, at work on i: now
 
-Only buckets that wait need hooks, those of their last parameters; an edge needs one parameter. So:
+Only buckets that wait need hooks, on their last parameters; an edge needs a hook on one. So:
 
     all watched --(iterations alike)--> few watched --(surprise)--> all watched
                                              +--(256 iterations, if buckets wait)--+
 
 *Alike*: as many gradients, the same buckets, the same ones waiting. *Few*: the parameters at the
-edges, and the last two of each waiting bucket. *Surprise*: buckets were rebuilt, one waits that
-did not, a watched gradient is missing, or they come in another order. Each surprise soon after the
-last doubles the iterations that must be alike, so a model without an order keeps all its hooks.
+edges, and the last two of each waiting bucket. *Surprise*: buckets were rebuilt, a bucket waits
+that did not before, a watched gradient is missing, or watched gradients are ready in another order.
+Each surprise soon after the last doubles the iterations that must be alike, so a model without an
+order keeps all its hooks.
 
-An arrival is never missing: what is not known is the time of the call, never too early. One thing
-goes unseen for up to 256 iterations: in a bucket that waits, a parameter not watched comes after
-the two that always were last, in their old order. Its arrival is then reported too early, which
-may cost a good schedule, never a sum.
+An arrival is never missing: where it is not known, it is the time of the call, which is not too
+early. One change goes unseen for up to 256 iterations: in a bucket that waits, a parameter that is
+not watched is ready after the two that always were last, and these keep their order. The bucket's
+arrival is then reported too early, which may cost a good schedule, never a sum.
 
-Hooks change before a forward pass: a few ms for 1,000 parameters, no bucket waits for it.
+Hooks are added and removed before a forward pass, when no bucket waits.
 """
 
 import itertools
@@ -44,13 +44,13 @@ _NEVER = -1  # a countdown that only goes down from here meets no edge
 
 
 class _Bucket(NamedTuple):
-    """A bucket as it was seen with all its parameters watched."""
+    """A bucket as it was while all its parameters were watched."""
 
     parameters: tuple[int, ...]  # their ids
     waited: bool  # complete before its turn
 
     def holds(self, parameters: Sequence[torch.Tensor]) -> bool:
-        """Whether it is the same; buckets are rebuilt all together, so ends and length tell."""
+        """Whether these are its parameters; buckets are rebuilt together: ends and length tell."""
         mine = self.parameters
         return len(parameters) == len(mine) and (
             not mine or (id(parameters[0]), id(parameters[-1])) == (mine[0], mine[-1])
@@ -67,8 +67,8 @@ class Gradients:
     """
 
     def __init__(self, parameters: Iterable[torch.Tensor], reached: Callable[[], None]) -> None:
-        # By slot: when its parameter's gradient was there, 0 if not yet in this pass. The hooks
-        # know this list and the countdown, so neither is ever replaced.
+        # By slot: when its parameter's gradient was ready, 0 if it is not yet in this pass. The
+        # hooks hold this list and the countdown, so neither is ever replaced.
         self._ready_s: list[float] = []
         self._countdown = [_NEVER]  # watched gradients until the next edge
         self._note = _notes(self._ready_s, self._countdown, reached)
@@ -80,11 +80,11 @@ class Gradients:
         self.edges: list[tuple[int, float]] = []
         self._gradients = 0  # in the last iteration with all watched
 
-        self._few: list[int] | None = None  # slots, in the order they come; None: all are watched
+        self._few: list[int] | None = None  # slots in order of readiness; None: all are watched
         self._last: dict[int, list[int] | None] = {}  # by bucket; None: one is never used
         self._bucket_of: dict[int, int] = {}  # by id
         self._change: Callable[[], None] | None = None  # before the next forward pass
-        self._order: list[int] = []  # slots, as they came when all were watched
+        self._order: list[int] = []  # slots in order of readiness, when all were watched
         self._buckets: dict[int, _Bucket] = {}  # of the last iteration with all watched
         self._seen: dict[int, _Bucket] = {}  # of this one
         self._surprised = False
@@ -97,7 +97,7 @@ class Gradients:
         self._expect(len(self._slots))
 
     def remove(self) -> None:
-        """Leave no hook behind; arrivals are then the times of the calls. Idempotent."""
+        """Remove all hooks; arrivals are then the times of the calls. Idempotent."""
         self._open = False
         self._few = self._change = None
         self._countdown[0] = _NEVER
@@ -105,18 +105,18 @@ class Gradients:
         self._slots.clear()
 
     def renew(self) -> None:
-        """Watch more or fewer parameters, if that is due; between iterations."""
+        """Watch more or fewer parameters if that is due; called between iterations."""
         change, self._change = self._change, None
         if change is not None:
             change()
 
     def forget(self) -> None:
-        """Forget the gradients that were there, and await no edge."""
+        """Forget the gradients that were ready, and await no edge."""
         self._ready_s[:] = itertools.repeat(0.0, len(self._ready_s))
         self._countdown[0] = _NEVER
 
     def await_edge(self, number: int) -> None:
-        """Call `reached` at that edge, if there is such a one."""
+        """Call `reached` at the edge of that number, if there is one."""
         if number < len(self.edges):
             self._countdown[0], _ = self.edges[number]
 
@@ -147,7 +147,7 @@ class Gradients:
         ids = tuple(map(id, parameters))
         try:
             noted_s = [self._ready_s[self._slots[i]] for i in ids]
-        except KeyError:  # frozen when we attached
+        except KeyError:  # a parameter was frozen when the hooks were attached
             for parameter in parameters:
                 if self._open and parameter.requires_grad and id(parameter) not in self._slots:
                     self._add(parameter)
@@ -156,7 +156,7 @@ class Gradients:
         return max(noted_s) if noted_s and 0.0 not in noted_s else now_s
 
     def end(self, buckets: int) -> None:
-        """End an iteration of so many buckets."""
+        """End an iteration that had this number of buckets."""
         if self._few is None:
             self._learn(buckets)
         else:
@@ -167,19 +167,19 @@ class Gradients:
 
     def _learn(self, buckets: int) -> None:
         """Expect as many gradients as there were: parameters may be unused, or frozen by now."""
-        came = [slot for slot, ready_s in enumerate(self._ready_s) if ready_s]
-        if not came:  # Join's shadow of a backward pass
+        ready = [slot for slot, ready_s in enumerate(self._ready_s) if ready_s]
+        if not ready:  # Join's shadow of a backward pass
             return
         alike = (
-            len(came) == self._gradients
+            len(ready) == self._gradients
             and len(self._seen) == buckets  # all their parameters are known
             and self._seen == self._buckets
         )
         self._alike = self._alike + 1 if alike else 1
         self._buckets = dict(self._seen)
-        self._expect(len(came))
+        self._expect(len(ready))
         if self._open and self._alike >= self._patience and len(self._seen) == buckets:
-            self._order = sorted(came, key=self._ready_s.__getitem__)
+            self._order = sorted(ready, key=self._ready_s.__getitem__)
             self._change = self._watch_few
 
     def _compare(self, noted_s: list[float], buckets: int) -> None:
@@ -197,11 +197,11 @@ class Gradients:
             self._calm = self._alike = 0
             self._change = self._watch_all
         elif self._calm % _RECHECK == 0 and any(b.waited for b in self._buckets.values()):
-            self._alike = self._patience - 1  # one more like before is enough
+            self._alike = self._patience - 1  # one more iteration like those before is enough
             self._change = self._watch_all
 
     def _watch_few(self) -> None:
-        place = {slot: i for i, slot in enumerate(self._order)}
+        position = {slot: i for i, slot in enumerate(self._order)}
         counts = list(itertools.accumulate(count for count, _ in self.edges))
         few = {self._order[count - 1] for count in counts}
         self._last.clear()
@@ -209,13 +209,13 @@ class Gradients:
             slots = [self._slots[i] for i in bucket.parameters]
             if not bucket.waited:
                 continue
-            if all(slot in place for slot in slots):
-                self._last[index] = last = sorted(slots, key=place.__getitem__)[-_LAST:]
+            if all(slot in position for slot in slots):
+                self._last[index] = last = sorted(slots, key=position.__getitem__)[-_LAST:]
                 few.update(last)
             else:
                 self._last[index] = None
         self._bucket_of = {i: k for k, bucket in self._buckets.items() for i in bucket.parameters}
-        self._few = sorted(few, key=place.__getitem__)
+        self._few = sorted(few, key=position.__getitem__)
         self._keep(self._few)
         parts = [part for _, part in self.edges]
         self._set_edges([self._few.index(self._order[count - 1]) + 1 for count in counts], parts)
@@ -224,7 +224,7 @@ class Gradients:
         self._few = None
         for slot in range(len(self._parameters)):
             self._attach(slot)
-        trainable = 0  # of those that came: some may be frozen by now
+        trainable = 0  # of those that had gradients: some may be frozen by now
         for slot in self._order:
             parameter = self._parameters[slot]()
             trainable += parameter is not None and parameter.requires_grad
@@ -253,7 +253,7 @@ class Gradients:
             return
         self._gradients = gradients
         counts = {round(part * gradients): part for part in reversed(_PARTS)}
-        # At the last gradient it is no news.
+        # The last gradient is no edge: the last bucket's hook tells as much.
         inside = sorted(count for count in counts if 0 < count < gradients)
         self._set_edges(inside, [counts[count] for count in inside])
 
@@ -275,9 +275,9 @@ def _at_work_on() -> int:
 def _notes(
     ready_s: list[float], countdown: list[int], reached: Callable[[], None]
 ) -> Callable[[int], Callable[[torch.Tensor], None]]:
-    """Make the hooks of parameters, by slot; nothing in them but what every gradient needs.
+    """Make the hooks of parameters, by slot; they do nothing but what every gradient needs.
 
-    All share these variables: a set of its own for each costs 0.3 us more, in cache misses.
+    All hooks share these variables: a set of variables for each would miss the cache more often.
     """
     clock_s = time.monotonic
 

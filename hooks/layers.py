@@ -4,11 +4,11 @@
                 ^start        ^1/3     ^1/2     ^2/3     ^5/6    the labels of `edge`
 
 A pre-hook and a hook on the DDP module see the forward pass; hooks on parameters see backward
-(`gradients.py`: on all at first, then on few). An edge is reported when a quarter, a half, three
-quarters as many gradients are there as an iteration before had in all.
+(`gradients.py`: on all parameters at first, then on few). An edge is reported when a quarter, a
+half, three quarters of as many gradients are ready as the iteration before had in all.
 Gradients are counted, not weighted by their elements: large parameters are not the slow ones
-(the last layer of a convolutional network has most elements and little to compute). The labels say
-"the same place as before"; how much time lies before each is the predictor's to learn.
+(the last layer of a convolutional network has most elements and little to compute). A label only
+says "as far as under this label before"; the predictor learns how much time lies before each.
 
 DDP starts buckets in index order, so a bucket can be ready long before its hook is called. Its
 arrival is the time of the last of its gradients.
@@ -17,16 +17,17 @@ What does not count as an iteration's computation:
 
 - `model.eval()` or `torch.no_grad()`: such a pass reports nothing (a backward pass after
   `model.eval()` still gives arrivals).
-- `no_sync()`: `start` comes with the first forward pass after the last bucket, accumulating or
-  not; edges only in the pass that synchronises. So there is one start in an iteration; only after
-  a forward pass that raised there is another.
-- A second backward pass through the same forward pass: DDP does not reduce it, nothing is reported.
+- `no_sync()`: `start` is reported in the first forward pass after the last bucket, whether that
+  pass accumulates or not, edges only in the pass that synchronises. So an iteration has one start,
+  and another one only after a forward pass that raised.
+- A second backward pass through the same forward pass: DDP does not reduce its gradients, so
+  nothing is reported.
 
 Copies and pickles of the model carry no callbacks, as they carry no communication hook.
 torch.compile(ddp_model) breaks its graph at the two hooks of the module, as it does within DDP's
-own forward; submodules compile as without us, and their gradients come at once, at their end.
-DDP's Python reducer has no buckets: we step aside, with a warning. Times are the host's: gradients
-on an accelerator would be queued then, not computed.
+own forward; submodules compile as without these hooks, and their gradients are all ready at once,
+at their end. DDP's Python reducer has no buckets: `Layers` then removes itself, with a warning.
+Times are the host's: at that time gradients on an accelerator are queued, not computed.
 
 Cost per iteration, in processor time (benchmarks/layers.py, medians, once few are watched): 20 us
 with 10 parameters, 24 us with 100, 390 us with 1,000, 1,427 us with 3,000, beside 10 to 15 us for
@@ -50,13 +51,13 @@ _FORWARD = 1 / 3  # label of the end of forward: backward computes about twice a
 
 
 class Progress(Protocol):
-    """Who listens. Times are seconds of `time.monotonic()`; both calls must return at once."""
+    """What `Layers` tells. Times are seconds of `time.monotonic()`; both calls return at once."""
 
     def start(self, at_s: float) -> None:
         """An iteration's computation began."""
 
     def edge(self, fraction: float, at_s: float) -> None:
-        """Reached a place labelled 0 < fraction < 1; labels rise within an iteration."""
+        """The label 0 < fraction < 1 was reached; labels rise within an iteration."""
 
 
 class Layers:
@@ -67,7 +68,7 @@ class Layers:
 
     Args:
         ddp_model: A DistributedDataParallel; not the result of `torch.compile`, which uses it.
-        progress: Who is told, on the thread that runs the model; of backward, on autograd's.
+        progress: What is told, on the thread that runs the model, of backward on autograd's.
 
     Raises:
         TypeError: not a DistributedDataParallel.
@@ -119,7 +120,7 @@ class Layers:
     def bucket(
         self, index: int, parameters: Sequence[torch.Tensor], is_last: bool
     ) -> tuple[float, ...] | None:
-        """Note a bucket; the communication hook calls this first thing, in order of index.
+        """Note a bucket; the communication hook begins with this call, in order of index.
 
         Args:
             index: Of the bucket.
@@ -128,11 +129,11 @@ class Layers:
 
         Returns:
             For the last bucket the arrival of each, by index, seconds of `time.monotonic()`; else
-            None. The arrival is the time of this call where a parameter had no gradient of its
-            own: not used, or Join's zeros for a rank that is done.
+            None. The arrival is the time of this call where a parameter has no gradient of its
+            own: because it was not used, or because Join gives zeros for a rank that is done.
         """
         now_s = time.monotonic()
-        if index == 0:  # whatever an iteration that failed left
+        if index == 0:  # an iteration that failed may have left some
             self._arrivals_s.clear()
         while len(self._arrivals_s) < index:
             self._arrivals_s.append(now_s)
@@ -151,7 +152,7 @@ class Layers:
             return
         now_s = time.monotonic()
         self._gradients.forget()
-        if not self._began or self._inside_forward:  # still inside: the last one raised
+        if not self._began or self._inside_forward:  # still inside: the last pass raised
             self._began = self._forward_edge_due = True
             self._edges_reported = 0
             self._tell(self._progress.start, now_s)
@@ -160,7 +161,7 @@ class Layers:
             self._gradients.await_edge(self._edges_reported)
 
     def _after_forward(self, ddp_model: DistributedDataParallel) -> None:
-        # Only what `_before_forward` let pass: an evaluation may run within an iteration.
+        # As in `_before_forward`: an evaluation may run within an iteration.
         if not (ddp_model.training and torch.is_grad_enabled()):
             return
         self._inside_forward = False
@@ -191,7 +192,8 @@ class _Callback:
     """A module hook that stays with its module: a copied or pickled one gets `_nothing`."""
 
     def __init__(self, call: Callable[[DistributedDataParallel], None]) -> None:
-        # Else torch.compile breaks within, at each look at the clock, and compiles the pieces.
+        # Otherwise torch.compile breaks its graph inside the callback at each reading of the clock,
+        # and compiles the pieces.
         self._call: Callable[[DistributedDataParallel], None] = torch.compiler.disable(call)
 
     def __call__(self, module: DistributedDataParallel, *_: Any) -> None:

@@ -239,7 +239,7 @@ class Call:
     ) -> None: ...
     @staticmethod
     def of_key(count: int, dtype: Dtype, op: Op, key: ScheduleKey) -> Call: ...
-    def planned(self, stream: int, iteration: int) -> Call: ...
+    def planned(self, loop: int, iteration: int) -> Call: ...
     def carried_by(self, carrier: str) -> Call: ...
 
 class Ticket:
@@ -454,7 +454,7 @@ class TreeReducer:
 
 class Plan:
     @property
-    def stream(self) -> int: ...
+    def loop(self) -> int: ...
     @property
     def iteration(self) -> int: ...
     @property
@@ -470,22 +470,22 @@ class Leader:
     def started(
         self,
         rank: int,
-        stream: int,
+        loop: int,
         iteration: int,
         at_s: float,
         finish_s: Sequence[float],
         now_s: float,
     ) -> Plan | None: ...
     def edge(
-        self, rank: int, stream: int, iteration: int, fraction: float, at_s: float, now_s: float
+        self, rank: int, loop: int, iteration: int, fraction: float, at_s: float, now_s: float
     ) -> Plan | None: ...
     def asked(
-        self, rank: int, stream: int, iteration: int, at_s: float, now_s: float
+        self, rank: int, loop: int, iteration: int, at_s: float, now_s: float
     ) -> Plan | None: ...
     def arrived(
         self,
         rank: int,
-        stream: int,
+        loop: int,
         iteration: int,
         arrivals_s: Sequence[float],
         sizes: Sequence[tuple[int, int]],
@@ -510,13 +510,13 @@ class Monitor:
     def start(self) -> None: ...
     def set_selector(self, selector: Selector, patience_s_per_byte: float) -> None: ...
     def started(
-        self, stream: int, iteration: int, at_s: float, finish_s: Sequence[float]
+        self, loop: int, iteration: int, at_s: float, finish_s: Sequence[float]
     ) -> None: ...
-    def edge(self, stream: int, iteration: int, fraction: float, at_s: float) -> None: ...
-    def asked(self, stream: int, iteration: int, at_s: float) -> None: ...
+    def edge(self, loop: int, iteration: int, fraction: float, at_s: float) -> None: ...
+    def asked(self, loop: int, iteration: int, at_s: float) -> None: ...
     def arrived(
         self,
-        stream: int,
+        loop: int,
         iteration: int,
         arrivals_s: Sequence[float],
         calls: Sequence[Call],

@@ -32,8 +32,10 @@ def flat(text: str) -> str:
 
 
 def prose(document: str) -> str:
-    """The document without code, commands, and addresses."""
+    """The document without code and addresses; of C++ the comments' text with the code."""
     text = (ROOT / document).read_text(encoding="utf-8")
+    if not document.endswith(".md"):
+        return re.sub(r"^ *// ?", "", text, flags=re.MULTILINE)
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"\]\([^)]*\)", "]", text)
 

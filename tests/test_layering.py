@@ -11,14 +11,14 @@ ROOT = Path(__file__).parents[1]
 CORE = ROOT / "csrc"
 
 # These need nothing and are open to all.
-OPEN = {"errors.h", "clock.h", "wire.h"}
+OPEN = {"errors.h", "clock.h", "overloaded.h", "wire.h"}
 MAY_INCLUDE = {
     "schedule": set(),
     "pricing": {"schedule"},
     "algorithms": {"schedule", "pricing"},
     "selection": {"schedule", "pricing", "algorithms"},
     "prediction": set(),
-    "monitor": {"schedule", "selection", "prediction", "transport"},
+    "monitor": {"schedule", "selection", "prediction", "transport", "executor"},
     "reduction": set(),
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},

@@ -57,7 +57,7 @@ std::vector<Steps> clairvoyant(const Problem& problem);
 Steps clairvoyant_all_reduce_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant_all_reduce(const Problem& problem);
 
-// Round by round, for algorithms/streamed.cpp: all rounds of a rank in order are its steps.
+// Round by round, for algorithms/generated.cpp: all rounds of a rank in order are its steps.
 int ring_rounds(const Problem& problem);
 void append_ring_round(const Problem& problem, int rank, int round, Steps& steps);
 

@@ -153,14 +153,14 @@ void bind_executor(py::module_& m) {
       .def_static("of_key", &call_of_key, "count"_a, "dtype"_a, "op"_a, "key"_a)
       .def(
           "planned",
-          [](const Call& call, std::int64_t stream, std::int64_t iteration) {
+          [](const Call& call, std::int64_t loop, std::int64_t iteration) {
             Call planned = call;
-            planned.stream = stream;
+            planned.loop = loop;
             planned.iteration = iteration;
             planned.label = std::max<std::int64_t>(planned.label, 0);
             return planned;
           },
-          "stream"_a, "iteration"_a, "The same, with the schedule that the plan says.")
+          "loop"_a, "iteration"_a, "The same, with the schedule that the plan says.")
       .def(
           "carried_by",
           [](const Call& call, const std::string& carrier) {

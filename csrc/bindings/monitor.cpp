@@ -67,7 +67,7 @@ py::dict as_dict(const IterationRecord& record) {
   py::list buckets;
   for (std::size_t b = 0; b < record.buckets.size(); ++b)
     buckets.append(as_dict(record.buckets[b], static_cast<int>(b)));
-  return py::dict("model"_a = record.stage.stream, "iteration"_a = record.stage.iteration,
+  return py::dict("model"_a = record.id.loop, "iteration"_a = record.id.iteration,
                   "decided_s"_a = record.decided_s, "edges"_a = record.edges,
                   "start_s"_a = record.start_s, "finish_s"_a = finishes(record),
                   "buckets"_a = buckets);
@@ -87,7 +87,7 @@ Leader::Chooser chooser_of(std::shared_ptr<Selector> selector) {
   };
 }
 
-// A leader without a monitor around it, for replays.
+// A leader without a monitor around it: benchmarks/leader.py and tests replay reports on it.
 struct Replay {
   Leader leader;
   Records records;
@@ -121,7 +121,7 @@ py::list buckets_of(const Plan& plan) {
 
 void bind_parts(py::module_& m) {
   py::class_<Plan>(m, "Plan", "The leader's decision for one iteration.")
-      .def_readonly("stream", &Plan::stream)
+      .def_readonly("loop", &Plan::loop)
       .def_readonly("iteration", &Plan::iteration)
       .def_property_readonly("buckets", &buckets_of,
                              "[(elements, element_bytes, algorithm, segments, arrivals_s)]")
@@ -133,33 +133,31 @@ void bind_parts(py::module_& m) {
       .def("overdue", &Replay::overdue, "now_s"_a)
       .def(
           "started",
-          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double at_s,
+          [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration, double at_s,
              std::vector<double> finish_s, double now_s) {
-            return replay.take(rank, Started{{stream, iteration}, at_s, std::move(finish_s)},
-                               now_s);
+            return replay.take(rank, Started{{loop, iteration}, at_s, std::move(finish_s)}, now_s);
           },
-          "rank"_a, "stream"_a, "iteration"_a, "at_s"_a, "finish_s"_a, "now_s"_a)
+          "rank"_a, "loop"_a, "iteration"_a, "at_s"_a, "finish_s"_a, "now_s"_a)
       .def(
           "edge",
-          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double fraction,
+          [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration, double fraction,
              double at_s, double now_s) {
-            return replay.take(rank, EdgeReached{{stream, iteration}, fraction, at_s}, now_s);
+            return replay.take(rank, EdgeReached{{loop, iteration}, fraction, at_s}, now_s);
           },
-          "rank"_a, "stream"_a, "iteration"_a, "fraction"_a, "at_s"_a, "now_s"_a)
+          "rank"_a, "loop"_a, "iteration"_a, "fraction"_a, "at_s"_a, "now_s"_a)
       .def(
           "asked",
-          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration, double at_s,
-             double now_s) { return replay.take(rank, Asked{{stream, iteration}, at_s}, now_s); },
-          "rank"_a, "stream"_a, "iteration"_a, "at_s"_a, "now_s"_a)
+          [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration, double at_s,
+             double now_s) { return replay.take(rank, Asked{{loop, iteration}, at_s}, now_s); },
+          "rank"_a, "loop"_a, "iteration"_a, "at_s"_a, "now_s"_a)
       .def(
           "arrived",
-          [](Replay& replay, int rank, std::int64_t stream, std::int64_t iteration,
+          [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration,
              std::vector<double> arrivals_s, const Sizes& sizes, double now_s) {
             return replay.take(
-                rank, Arrived{{stream, iteration}, std::move(arrivals_s), plain_sizes(sizes)},
-                now_s);
+                rank, Arrived{{loop, iteration}, std::move(arrivals_s), plain_sizes(sizes)}, now_s);
           },
-          "rank"_a, "stream"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a, "now_s"_a)
+          "rank"_a, "loop"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a, "now_s"_a)
       .def("records", [](const Replay& replay) {
         py::list out;
         for (const IterationRecord& record : replay.records.kept()) out.append(as_dict(record));
@@ -190,29 +188,29 @@ void bind_monitor(py::module_& m) {
           "selector"_a, "patience_s_per_byte"_a)
       .def(
           "started",
-          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double at_s,
+          [](Monitor& monitor, std::int64_t loop, std::int64_t iteration, double at_s,
              std::vector<double> finish_s) {
-            monitor.report(Started{{stream, iteration}, at_s, std::move(finish_s)});
+            monitor.report(Started{{loop, iteration}, at_s, std::move(finish_s)});
           },
-          "stream"_a, "iteration"_a, "at_s"_a, "finish_s"_a)
+          "loop"_a, "iteration"_a, "at_s"_a, "finish_s"_a)
       .def(
           "edge",
-          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double fraction,
-             double at_s) { monitor.report(EdgeReached{{stream, iteration}, fraction, at_s}); },
-          "stream"_a, "iteration"_a, "fraction"_a, "at_s"_a)
+          [](Monitor& monitor, std::int64_t loop, std::int64_t iteration, double fraction,
+             double at_s) { monitor.report(EdgeReached{{loop, iteration}, fraction, at_s}); },
+          "loop"_a, "iteration"_a, "fraction"_a, "at_s"_a)
       .def(
           "asked",
-          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration, double at_s) {
-            monitor.report(Asked{{stream, iteration}, at_s});
+          [](Monitor& monitor, std::int64_t loop, std::int64_t iteration, double at_s) {
+            monitor.report(Asked{{loop, iteration}, at_s});
           },
-          "stream"_a, "iteration"_a, "at_s"_a)
+          "loop"_a, "iteration"_a, "at_s"_a)
       .def(
           "arrived",
-          [](Monitor& monitor, std::int64_t stream, std::int64_t iteration,
+          [](Monitor& monitor, std::int64_t loop, std::int64_t iteration,
              std::vector<double> arrivals_s, const std::vector<Call>& calls) {
-            monitor.report(Arrived{{stream, iteration}, std::move(arrivals_s), sizes_of(calls)});
+            monitor.report(Arrived{{loop, iteration}, std::move(arrivals_s), sizes_of(calls)});
           },
-          "stream"_a, "iteration"_a, "arrivals_s"_a, "calls"_a)
+          "loop"_a, "iteration"_a, "arrivals_s"_a, "calls"_a)
       .def_property_readonly("offset_s", &Monitor::offset_s)
       .def("records",
            [](const Monitor& monitor) {

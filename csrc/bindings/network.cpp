@@ -3,21 +3,21 @@
 
 #include <pybind11/stl.h>
 
-#include "algorithms/streamed.h"
+#include "algorithms/generated.h"
 #include "bindings/bindings.h"
 #include "errors.h"
-#include "pricing/streamed.h"
+#include "pricing/generated.h"
 
 namespace patallreduce::bindings {
 
-using algorithms::streamed;
+using algorithms::generated;
 using pricing::Account;
 using pricing::Link;
 using pricing::LogGP;
 using pricing::Network;
 using pricing::PathStep;
 using pricing::PLogP;
-using pricing::simulate_streamed;
+using pricing::simulate_generated;
 using pricing::SizeTable;
 using schedule::Problem;
 using schedule::Schedule;
@@ -47,8 +47,8 @@ py::tuple simulate_on_network(const Schedule& schedule, std::uint64_t message_by
     PATR_CHECK(schedule.steps.size() == std::size_t(schedule.problem.ranks), ScheduleError,
                "expected the steps of ", schedule.problem.ranks, " ranks, got ",
                schedule.steps.size());
-    account = simulate_streamed(StoredSteps(schedule), message_bytes, network, arrivals_s,
-                                {critical_path, in_order_of_time});
+    account = simulate_generated(StoredSteps(schedule), message_bytes, network, arrivals_s,
+                                 {critical_path, in_order_of_time});
   }
   return fields_of(account, arrivals_s);
 }
@@ -63,8 +63,8 @@ py::tuple simulate_algorithm(const std::string& algorithm, int ranks, int segmen
     py::gil_scoped_release release;
     const Problem problem{ranks,     segments, std::move(predicted_s), segment_time_s, root,
                           latency_s, sum_s};
-    account = simulate_streamed(*streamed(algorithm, problem, collective), message_bytes, network,
-                                arrivals_s, {critical_path, in_order_of_time});
+    account = simulate_generated(*generated(algorithm, problem, collective), message_bytes, network,
+                                 arrivals_s, {critical_path, in_order_of_time});
   }
   return fields_of(account, arrivals_s);
 }

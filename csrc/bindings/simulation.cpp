@@ -5,7 +5,7 @@
 
 #include "bindings/bindings.h"
 #include "errors.h"
-#include "pricing/simulator.h"
+#include "pricing/simulation.h"
 #include "selection/candidates.h"
 #include "selection/selector.h"
 

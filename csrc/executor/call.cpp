@@ -22,7 +22,7 @@ Carrier find_carrier(const std::string& text) {
 
 bool same_demand(const Call& a, const Call& b) {
   return a.count == b.count && a.carrier == b.carrier && a.dtype == b.dtype && a.op == b.op &&
-         a.label == b.label && a.stream == b.stream && a.iteration == b.iteration;
+         a.label == b.label && a.loop == b.loop && a.iteration == b.iteration;
 }
 
 bool operator==(const Call& a, const Call& b) { return same_demand(a, b) && a.key == b.key; }
@@ -33,7 +33,7 @@ std::string describe(const Call& call) {
   if (call.carrier != Carrier::host) text += concat(", carried by ", name(call.carrier));
   if (call.label >= 0) text += concat(", bucket ", call.label);
   if (call.label == tree_label) text += ", a tree sum's table";
-  if (call.planned()) text += concat(", iteration ", call.iteration, " of stream ", call.stream);
+  if (call.planned()) text += concat(", iteration ", call.iteration, " of loop ", call.loop);
   return text;
 }
 
@@ -44,7 +44,7 @@ std::uint64_t hash(const Call& call) {
   hash.mix(call.dtype);
   hash.mix(call.op);
   hash.mix(call.label);
-  hash.mix(call.stream);
+  hash.mix(call.loop);
   hash.mix(call.iteration);
   hash.mix(call.key.algorithm.data(), call.key.algorithm.size());
   hash.mix(call.key.segments);

@@ -35,13 +35,13 @@ struct Call {
   Dtype dtype = Dtype::float32;
   Op op = Op::sum;
   std::int64_t label = no_label;  // the caller's name for it: DDP's bucket index
-  // Planned: `key` is replaced by what the plan of this stream's iteration says of bucket `label`,
+  // Planned: `key` is replaced by what the plan of this loop's iteration says of bucket `label`,
   // if it says something of a bucket of this size.
-  std::int64_t stream = -1;  // -1: not planned
+  std::int64_t loop = -1;  // a training loop's number; -1: not planned
   std::int64_t iteration = -1;
   ScheduleKey key;
 
-  bool planned() const { return stream >= 0; }
+  bool planned() const { return loop >= 0; }
   std::uint64_t bytes() const { return count * size_of(dtype); }
 };
 

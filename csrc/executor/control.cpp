@@ -17,7 +17,7 @@ void put_call(Writer& out, const Call& call) {
   out.put(call.dtype);
   out.put(call.op);
   out.put(call.label);
-  out.put(call.stream);
+  out.put(call.loop);
   out.put(call.iteration);
   put(out, call.key);
 }
@@ -29,7 +29,7 @@ Call get_call(Reader& in, int ranks) {
   call.dtype = in.get<Dtype>();
   call.op = in.get<Op>();
   call.label = in.get<std::int64_t>();
-  call.stream = in.get<std::int64_t>();
+  call.loop = in.get<std::int64_t>();
   call.iteration = in.get<std::int64_t>();
   call.key = get_key(in, ranks);
   in.require(call.carrier <= Carrier::streams);
@@ -59,12 +59,12 @@ struct Encoder {
   void operator()(const PlansEnd& m) {
     out.put(m.reason);
     out.put(static_cast<std::uint32_t>(m.last.size()));
-    for (const auto& [stream, iteration] : m.last) {
-      out.put(stream);
+    for (const auto& [loop, iteration] : m.last) {
+      out.put(loop);
       out.put(iteration);
     }
   }
-  void operator()(const Places& m) {
+  void operator()(const BindPlaces& m) {
     out.put(m.seq);
     out.put(static_cast<std::uint32_t>(m.places.size()));
     for (const Place& place : m.places) {
@@ -119,17 +119,17 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
     case 5: {
       PlansEnd end;
       end.reason = in.text(4 * 1024);
-      const auto streams = in.get<std::uint32_t>();
-      for (std::uint32_t i = 0; in.good() && i < streams; ++i) {
-        const auto stream = in.get<std::int64_t>();
-        end.last.emplace_back(stream, in.get<std::int64_t>());
+      const auto loops = in.get<std::uint32_t>();
+      for (std::uint32_t i = 0; in.good() && i < loops; ++i) {
+        const auto loop = in.get<std::int64_t>();
+        end.last.emplace_back(loop, in.get<std::int64_t>());
       }
       message = std::move(end);
       break;
     }
     case 6: {
-      Places places{};
-      places.seq = in.get<std::uint64_t>();
+      BindPlaces told{};
+      told.seq = in.get<std::uint64_t>();
       const auto count = in.get<std::uint32_t>();
       for (std::uint32_t i = 0; in.good() && i < count; ++i) {
         Place place{};
@@ -137,9 +137,9 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
         place.rank = in.get<std::int32_t>();
         in.require(place.place >= 0 && place.place < ranks);
         in.require(place.rank >= 0 && place.rank < ranks);
-        places.places.push_back(place);
+        told.places.push_back(place);
       }
-      message = std::move(places);
+      message = std::move(told);
       break;
     }
     default:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "executor/call.h"
-#include "executor/lineup.h"
+#include "executor/places.h"
 
 namespace patallreduce::executor {
 
@@ -45,16 +45,16 @@ struct Bye {
 // There will be no plans after these iterations; until then the sender's announcements tell them.
 struct PlansEnd {
   std::string reason;
-  std::vector<std::pair<std::int64_t, std::int64_t>> last;  // stream, iteration; absent: none
+  std::vector<std::pair<std::int64_t, std::int64_t>> last;  // loop, iteration; absent: none
 };
 
-// Who stands where in dynamic collective `seq`, as far as it matters to the receiver.
-struct Places {
+// Who is at which place of dynamic collective `seq`, as far as it matters to the receiver.
+struct BindPlaces {
   std::uint64_t seq;
   std::vector<Place> places;
 };
 
-using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd, Places>;
+using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd, BindPlaces>;
 
 std::string encode(const Message& message);
 // Nothing if the bytes are malformed: lengths and enumerators are checked before use.

@@ -115,7 +115,7 @@ void Operation::drop_value(int segment) {
   values_[segment].piece = -1;
 }
 
-void Operation::stand(const Place& place) {
+void Operation::bind_place(const Place& place) {
   places_[place.place] = place.rank;
   ready_.insert(ready_.end(), before_peer_.begin(), before_peer_.end());
   before_peer_.clear();

@@ -1,4 +1,5 @@
-// One collective in flight on one rank: runs a program's steps as data, peers and the caller come.
+// One collective in flight on one rank: runs a program's steps as data, peers and the caller
+// arrive.
 //
 // Early in: receives are posted into private pieces of scratch before this rank has arrived.
 // Early out: what is sent after a segment got its result is sent from a private piece, never from
@@ -20,7 +21,7 @@
 
 #include "executor/arithmetic.h"
 #include "executor/call.h"
-#include "executor/lineup.h"
+#include "executor/places.h"
 #include "executor/program.h"
 #include "executor/scratch.h"
 #include "transport/transport.h"
@@ -34,7 +35,8 @@ using transport::Transport;
 class Operation {
  public:
   // `scratch` is of the kind of memory that the call is about, and brings its arithmetic.
-  // `place`: which place's program this is, its peers being places, see stand(); -1: not dynamic.
+  // `place`: which place's program this is, its peers being places, see bind_place(); -1: not
+  // dynamic.
   Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program, int place,
             Transport& transport, Scratch& scratch);
   ~Operation();  // the transport no longer uses its memory: drained, or abandoned
@@ -48,8 +50,8 @@ class Operation {
   bool has_result() const { return arrived() && (early_out_ ? needed_left_ == 0 : drained()); }
   bool drained() const { return arrived() && steps_left_ == 0; }
 
-  // Tells who stands at a place. What goes there or comes from there waits for this.
-  void stand(const Place& place);
+  // Tells who is at a place. What goes there or comes from there waits for this.
+  void bind_place(const Place& place);
   // Lets it receive. Before this it holds no memory.
   void admit();
   // This rank's contribution, and where the result goes; valid until has_result().

@@ -1,31 +1,19 @@
 #include "executor/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "errors.h"
+#include "schedule/needs.h"
 
 namespace patallreduce::executor {
 
+using schedule::Needs;
+using schedule::needs_of;
 using schedule::order_of;
 using schedule::Step;
 using schedule::Steps;
 using schedule::Verb;
-
-namespace {
-
-// Until a segment is first written, its value is the caller's: the steps that read it there.
-std::vector<char> readers_of_the_callers(const Steps& steps, int segments) {
-  std::vector<char> reads(steps.size(), 0), written(segments, 0);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (int s = steps[i].first; s < steps[i].last; ++s) {
-      reads[i] |= steps[i].verb != Verb::recv && !written[s];
-      written[s] |= steps[i].verb != Verb::send;
-    }
-  }
-  return reads;
-}
-
-}  // namespace
 
 std::shared_ptr<const Program> compile(Steps steps, int segments, const std::string& collective,
                                        int ranks, bool is_root) {
@@ -39,39 +27,21 @@ std::shared_ptr<const Program> compile(Steps steps, int segments, const std::str
   program->blocks = collective == "all_gather" || collective == "reduce_scatter" ? ranks : 1;
   program->order = order_of(steps, segments);
   const std::size_t count = steps.size();
-  program->sent_later.assign(count, 0);
-  program->last_write.assign(count, 0);
-  program->needed.assign(count, 0);
-  program->touches.assign(segments, 0);
-  std::vector<char> sent(segments, 0), written(segments, 0);  // by the steps after i
-  for (std::size_t i = count; i-- > 0;) {
-    const Step& step = steps[i];
-    int unwritten = 0;
-    for (int s = step.first; s < step.last; ++s) {
-      program->sent_later[i] |= sent[s];
-      unwritten += !written[s];
-      ++program->touches[s];
-    }
-    if (step.verb == Verb::send) {
-      std::fill(sent.begin() + step.first, sent.begin() + step.last, 1);
-      program->send_peers.push_back(step.peer);
-      continue;
-    }
-    PATR_CHECK(result == Result::elsewhere || unwritten == 0 || unwritten == step.last - step.first,
-               ScheduleError, "executor: step ", i,
-               " is the last to write some of its segments and not others");
-    program->last_write[i] = program->needed[i] = unwritten > 0;
-    std::fill(written.begin() + step.first, written.begin() + step.last, 1);
-  }
-  // A segment that is sent and never written (by the root of a broadcast) is read from the
-  // caller's memory: the caller gets it back when that send is done.
-  for (std::size_t i = 0; i < count; ++i) {
-    if (steps[i].verb == Verb::send)
-      for (int s = steps[i].first; s < steps[i].last; ++s) program->needed[i] |= !written[s];
-  }
-  if (result == Result::elsewhere) {
+  Needs needs = needs_of(steps, segments);
+  PATR_CHECK(result == Result::elsewhere || needs.torn < 0, ScheduleError, "executor: step ",
+             needs.torn, " is the last to write some of its segments and not others");
+  program->sent_later = std::move(needs.sent_later);
+  if (result == Result::elsewhere) {  // it only lends its contribution
     program->last_write.assign(count, 0);
-    program->needed = readers_of_the_callers(steps, segments);
+    program->needed = std::move(needs.reads_own);
+  } else {
+    program->last_write = std::move(needs.last_write);
+    program->needed = std::move(needs.result);
+  }
+  program->touches.assign(segments, 0);
+  for (const Step& step : steps) {
+    for (int s = step.first; s < step.last; ++s) ++program->touches[s];
+    if (step.verb == Verb::send) program->send_peers.push_back(step.peer);
   }
   program->needed_count = int(std::count(program->needed.begin(), program->needed.end(), 1));
   for (std::size_t i = 0; i < count; ++i) {

@@ -5,24 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
+#include "executor/failure.h"
 #include "schedule/schedule_key.h"
 
 namespace patallreduce::executor {
 
 using schedule::ScheduleKey;
-
-enum class Kind : std::uint8_t { transport, timeout, lost, mismatch, schedule };
-
-// Why a communicator failed; the same on all ranks.
-struct Failure {
-  Kind kind = Kind::transport;
-  int rank = -1;  // the rank it names, -1: none
-  std::string what;
-};
-
-[[noreturn]] void raise(const Failure& failure);
 
 struct Ticket {
   std::uint64_t seq = 0;
@@ -35,7 +24,7 @@ struct Ticket {
   int place = -1;                    // of this rank in a dynamic schedule: how many were before it
   std::atomic<double> drained_s{0};  // 0: still sending
   std::atomic<bool> done{false};
-  std::atomic<bool> coming{false};  // called ahead: it has its number and no contribution yet
+  std::atomic<bool> ready{true};  // false: called ahead, its contribution is not there yet
   // Called once it is done, by whoever drives the engine: short, and without calling the engine.
   std::function<void()> on_done;  // set by submit
 };

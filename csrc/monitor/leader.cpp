@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "overloaded.h"
 #include "prediction/times.h"
 
 namespace patallreduce::monitor {
@@ -18,17 +19,10 @@ using selection::Forecast;
 namespace {
 
 constexpr double smoothing = 0.3;  // weight of the newest computation time
-constexpr std::size_t most_streams = 256;
+constexpr std::size_t most_loops = 256;
 
-template <typename... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <typename... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
-
-const Stage& stage_of(const Report& report) {
-  return std::visit([](const auto& r) -> const Stage& { return r.stage; }, report);
+const IterationId& id_of(const Report& report) {
+  return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);
 }
 
 double median(std::vector<double> values) {
@@ -40,24 +34,24 @@ double median(std::vector<double> values) {
 }  // namespace
 
 std::optional<Plan> Leader::take(int from, const Report& report, double now_s, Records& records) {
-  const Stage stage = stage_of(report);
-  if (streams_.size() >= most_streams && !streams_.count(stage.stream)) {
+  const IterationId id = id_of(report);
+  if (loops_.size() >= most_loops && !loops_.count(id.loop)) {
     if (!std::holds_alternative<Asked>(report)) return std::nullopt;
-    return Plan{stage.stream, stage.iteration, {}};
+    return Plan{id.loop, id.iteration, {}};
   }
-  Stream& stream = streams_[stage.stream];
-  if (stream.ranks.empty()) {
+  Loop& loop = loops_[id.loop];
+  if (loop.ranks.empty()) {
     const auto job = std::make_shared<Job>(ranks_);
-    stream.ranks.reserve(ranks_);
-    for (int r = 0; r < ranks_; ++r) stream.ranks.emplace_back(job);
+    loop.ranks.reserve(ranks_);
+    for (int r = 0; r < ranks_; ++r) loop.ranks.emplace_back(job);
   }
-  Rank& rank = stream.ranks[from];
-  if (stage.iteration < rank.iteration) {  // out of its time; but who asks waits for an answer
+  Rank& rank = loop.ranks[from];
+  if (id.iteration < rank.iteration) {  // out of its time; but who asks waits for an answer
     const bool asks = std::holds_alternative<Asked>(report);
-    if (!asks || stage.iteration <= stream.planned) return std::nullopt;
-    return decide(stream, stage, now_s, records);
+    if (!asks || id.iteration <= loop.planned) return std::nullopt;
+    return decide(loop, id, now_s, records);
   }
-  enter(rank, stage.iteration);
+  enter(rank, id.iteration);
   std::visit([&](const auto& r) { records.take(from, r); }, report);
   const Overloaded asks{
       [&](const Started& r) {
@@ -78,21 +72,20 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       },
       [&](const Arrived& r) {
         rank.finish(r);
-        if (from == 0) stream.sizes = r.sizes;
+        if (from == 0) loop.sizes = r.sizes;
         return false;
       },
   };
   const bool asked = std::visit(asks, report);
-  if (stage.iteration <= stream.planned && !stream.asking.count(stage.iteration))
-    return std::nullopt;
-  const bool decides = asked ? waited_enough(stream, stage.iteration, now_s) : false;
-  if (!decides && !due(stream, stage.iteration)) return std::nullopt;
-  return decide(stream, stage, now_s, records);
+  if (id.iteration <= loop.planned && !loop.asking.count(id.iteration)) return std::nullopt;
+  const bool decides = asked ? waited_enough(loop, id.iteration, now_s) : false;
+  if (!decides && !due(loop, id.iteration)) return std::nullopt;
+  return decide(loop, id, now_s, records);
 }
 
 void Leader::Rank::finish(const Arrived& report) {
   predictor.finish(report.arrivals_s);
-  arrived = report.stage.iteration;
+  arrived = report.id.iteration;
   arrivals_s = report.arrivals_s;
   usual_edge = newest_edge;
   if (!started || arrivals_s.empty()) return;
@@ -105,26 +98,26 @@ void Leader::Rank::finish(const Arrived& report) {
 }
 
 // One more rank asks.
-bool Leader::waited_enough(Stream& stream, std::int64_t iteration, double now_s) const {
+bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) const {
   double message_bytes = 0;
-  for (const BucketSize& size : stream.sizes)
+  for (const BucketSize& size : loop.sizes)
     message_bytes += static_cast<double>(size.elements) * size.element_bytes;
-  Asking& asking = stream.asking[iteration];
+  Asking& asking = loop.asking[iteration];
   if (asking.ranks == 0) asking.until_s = now_s + patience_s_per_byte_ * message_bytes;
   return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
 }
 
 std::optional<Plan> Leader::overdue(double now_s, Records& records) {
-  for (auto& [number, stream] : streams_)
-    for (const auto& [iteration, asking] : stream.asking)
-      if (now_s >= asking.until_s) return decide(stream, {number, iteration}, now_s, records);
+  for (auto& [number, loop] : loops_)
+    for (const auto& [iteration, asking] : loop.asking)
+      if (now_s >= asking.until_s) return decide(loop, {number, iteration}, now_s, records);
   return std::nullopt;
 }
 
 double Leader::next_overdue_s() const {
   double next_s = std::numeric_limits<double>::infinity();
-  for (const auto& [number, stream] : streams_)
-    for (const auto& [iteration, asking] : stream.asking) next_s = std::min(next_s, asking.until_s);
+  for (const auto& [number, loop] : loops_)
+    for (const auto& [iteration, asking] : loop.asking) next_s = std::min(next_s, asking.until_s);
   return next_s;
 }
 
@@ -135,29 +128,29 @@ void Leader::enter(Rank& rank, std::int64_t iteration) {
   rank.started = false;
 }
 
-bool Leader::due(const Stream& stream, std::int64_t iteration) const {
-  return std::all_of(stream.ranks.begin(), stream.ranks.end(),
+bool Leader::due(const Loop& loop, std::int64_t iteration) const {
+  return std::all_of(loop.ranks.begin(), loop.ranks.end(),
                      [&](const Rank& rank) { return rank.iteration == iteration && rank.ready(); });
 }
 
-Plan Leader::decide(Stream& stream, const Stage& stage, double now_s, Records& records) {
-  stream.planned = std::max(stream.planned, stage.iteration);
-  stream.asking.erase(stage.iteration);
-  Plan plan{stage.stream, stage.iteration, {}};
+Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& records) {
+  loop.planned = std::max(loop.planned, id.iteration);
+  loop.asking.erase(id.iteration);
+  Plan plan{id.loop, id.iteration, {}};
   std::vector<std::vector<double>> predicted_s;
-  for (std::size_t b = 0; choose_ && b < stream.sizes.size(); ++b) {
+  for (std::size_t b = 0; choose_ && b < loop.sizes.size(); ++b) {
     predicted_s.emplace_back();
-    const Forecast expected = forecast(stream, stage.iteration, b, now_s, predicted_s.back());
+    const Forecast expected = forecast(loop, id.iteration, b, now_s, predicted_s.back());
     if (expected.arrivals_s.empty()) return plan;  // nothing to go by yet
-    const BucketSize size = stream.sizes[b];
+    const BucketSize size = loop.sizes[b];
     const auto key = choose_(size.elements, size.element_bytes, expected);
     if (!key) return plan;
     plan.buckets.push_back({size.elements, size.element_bytes, *key});
   }
-  const auto ready = std::count_if(stream.ranks.begin(), stream.ranks.end(), [&](const Rank& rank) {
-    return rank.iteration == stage.iteration && rank.ready();
+  const auto ready = std::count_if(loop.ranks.begin(), loop.ranks.end(), [&](const Rank& rank) {
+    return rank.iteration == id.iteration && rank.ready();
   });
-  records.decided(stage, now_s, static_cast<int>(ready), predicted_s);
+  records.decided(id, now_s, static_cast<int>(ready), predicted_s);
   return plan;
 }
 
@@ -171,7 +164,7 @@ Prediction Leader::predict(const Rank& rank, std::int64_t iteration, std::size_t
 }
 
 // Ranks of which nothing is known are taken for the median of the others, doubtfully.
-Forecast Leader::forecast(const Stream& stream, std::int64_t iteration, std::size_t bucket,
+Forecast Leader::forecast(const Loop& loop, std::int64_t iteration, std::size_t bucket,
                           double now_s, std::vector<double>& predicted_s) const {
   Forecast forecast;
   predicted_s.assign(ranks_, std::numeric_limits<double>::quiet_NaN());
@@ -179,7 +172,7 @@ Forecast Leader::forecast(const Stream& stream, std::int64_t iteration, std::siz
   forecast.compute_s.assign(ranks_, 0);
   std::vector<double> known, computed;
   for (int r = 0; r < ranks_; ++r) {
-    const Rank& rank = stream.ranks[r];
+    const Rank& rank = loop.ranks[r];
     if (rank.compute_s >= 0) computed.push_back(rank.compute_s);
     const Prediction prediction = predict(rank, iteration, bucket, now_s);
     if (!prediction.known) continue;
@@ -199,7 +192,7 @@ Forecast Leader::forecast(const Stream& stream, std::int64_t iteration, std::siz
     }
     // Within its own ups and downs a difference from the others is chance: freeing that rank first
     // would win nothing, and cost the others.
-    const Rank& rank = stream.ranks[r];
+    const Rank& rank = loop.ranks[r];
     const double off_s = rank.compute_s >= 0 ? rank.compute_s - middle_compute_s : 0;
     const double lasting_s = std::max(std::abs(off_s) - rank.compute_spread_s, 0.0);
     forecast.compute_s[r] = middle_compute_s + std::copysign(lasting_s, off_s);

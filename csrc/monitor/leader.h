@@ -73,7 +73,7 @@ class Leader {
     int ranks = 0;
     double until_s = 0;
   };
-  struct Stream {
+  struct Loop {
     std::vector<Rank> ranks;
     std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
     std::int64_t planned = -1;              // newest iteration with a plan
@@ -81,10 +81,10 @@ class Leader {
   };
 
   void enter(Rank& rank, std::int64_t iteration);
-  bool due(const Stream& stream, std::int64_t iteration) const;
-  bool waited_enough(Stream& stream, std::int64_t iteration, double now_s) const;
-  Plan decide(Stream& stream, const Stage& stage, double now_s, Records& records);
-  Forecast forecast(const Stream& stream, std::int64_t iteration, std::size_t bucket, double now_s,
+  bool due(const Loop& loop, std::int64_t iteration) const;
+  bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
+  Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
+  Forecast forecast(const Loop& loop, std::int64_t iteration, std::size_t bucket, double now_s,
                     std::vector<double>& predicted_s) const;
   static Prediction predict(const Rank& rank, std::int64_t iteration, std::size_t bucket,
                             double now_s);
@@ -92,7 +92,7 @@ class Leader {
   int ranks_;
   Chooser choose_;
   double patience_s_per_byte_ = 0;
-  std::map<std::int64_t, Stream> streams_;
+  std::map<std::int64_t, Loop> loops_;
 };
 
 }  // namespace patallreduce::monitor

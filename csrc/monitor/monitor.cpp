@@ -1,9 +1,5 @@
 #include "monitor/monitor.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -36,19 +32,17 @@ Monitor::Monitor(std::shared_ptr<Transport> transport, MonitorOptions options)
       transport_(std::move(transport)),
       leader_(ranks_),
       records_(ranks_),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+      driver_(*this, *transport_, 0, false) {}
 
 Monitor::~Monitor() { close(0); }
 
-void Monitor::start() {
-  thread_ = std::thread([this] { thread_main(); });
-}
-
 void Monitor::report(Report report) {
-  std::lock_guard lock(mutex_);
-  if (failure_ || wake_fd_ < 0) return;
-  inbox_.push_back(std::move(report));
-  eventfd_write(wake_fd_, 1);
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_ || driver_.ended()) return;
+    inbox_.push_back(std::move(report));
+  }
+  driver_.wake();
 }
 
 void Monitor::set_chooser(Leader::Chooser choose, double patience_s_per_byte) {
@@ -76,48 +70,44 @@ std::optional<std::string> Monitor::failure() const {
 }
 
 void Monitor::fail(const std::string& why) {
-  std::lock_guard lock(mutex_);
-  if (wake_fd_ < 0) return;
-  told_to_fail_ = why;
-  eventfd_write(wake_fd_, 1);
-}
-
-void Monitor::thread_main() {
-  std::string why;
-  try {
-    run();
-    return;
-  } catch (const std::exception& error) {
-    why = error.what();
-  }
   {
     std::lock_guard lock(mutex_);
-    failure_ = concat("rank ", rank_, ": the progress monitor ended: ", why);
-    inbox_.clear();
+    told_to_fail_ = why;
   }
-  if (rank_ == leader_rank) options_.ended(*failure_);
-  swallow();
-}
-
-// What the others still send to a monitor that ended must not pile up in their memory.
-void Monitor::swallow() {
-  try {
-    Events events;
-    while (!stopping_) {
-      events.clear();
-      transport_->progress(events);
-      if (events.empty()) rest();
-    }
-  } catch (const std::exception&) {  // then the connections are dead, which the others see
-  }
-}
-
-void Monitor::run() {
-  while (!stopping_)
-    if (!turn()) rest();
+  driver_.wake();
 }
 
 bool Monitor::turn() {
+  const bool failed = failure().has_value();
+  try {
+    return failed ? drain() : exchange();
+  } catch (const std::exception& error) {
+    if (failed)
+      driver_.end();  // the connections are dead, which the others see
+    else
+      end(error.what());
+    return true;
+  }
+}
+
+void Monitor::end(const std::string& why) {
+  std::string failure = concat("rank ", rank_, ": the progress monitor ended: ", why);
+  {
+    std::lock_guard lock(mutex_);
+    failure_ = failure;
+    inbox_.clear();
+  }
+  if (rank_ == leader_rank) options_.ended(failure);
+}
+
+// What the others still send to a monitor that ended must not pile up in their memory.
+bool Monitor::drain() {
+  Events ignored;
+  transport_->progress(ignored);
+  return !ignored.empty();
+}
+
+bool Monitor::exchange() {
   std::deque<Report> reports;
   {
     std::lock_guard lock(mutex_);
@@ -146,27 +136,11 @@ std::optional<Plan> Monitor::overdue() {
   return leader_.overdue(own_clock_s(), records_);
 }
 
-double Monitor::longest_rest_s() const {
+double Monitor::rest_s(double) {
   if (failure()) return an_hour_s;
   if (rank_ != leader_rank) return std::clamp(next_ping_s_ - now_s(), 0.0, ping_interval_s);
   std::lock_guard lock(records_mutex_);
   return std::clamp(leader_.next_overdue_s() - own_clock_s(), 0.0, an_hour_s);
-}
-
-void Monitor::rest() {
-  if (!transport_->arm()) return;
-  pollfd fds[8];
-  nfds_t count = 0;
-  fds[count++] = {wake_fd_, POLLIN, 0};
-  for (const int fd : transport_->event_fds()) fds[count++] = {fd, POLLIN, 0};
-  const double left_s = longest_rest_s();
-  const timespec limit{static_cast<time_t>(left_s),
-                       static_cast<long>((left_s - std::floor(left_s)) * 1e9)};
-  ppoll(fds, count, &limit, nullptr);
-  if (fds[0].revents & POLLIN) {
-    eventfd_t value;
-    eventfd_read(wake_fd_, &value);
-  }
 }
 
 // A report of this rank: on the leader's clock from here on.
@@ -246,13 +220,9 @@ void Monitor::publish(Plan plan) {
 void Monitor::close(double timeout_s) {
   if (closed_) return;
   closed_ = true;
-  stopping_ = true;
-  eventfd_write(wake_fd_, 1);
-  if (thread_.joinable()) thread_.join();
+  driver_.end();
+  driver_.join();
   transport_->close(timeout_s);
-  std::lock_guard lock(mutex_);  // a late report must not write to another's descriptor
-  ::close(wake_fd_);
-  wake_fd_ = -1;
 }
 
 }  // namespace patallreduce::monitor

@@ -6,16 +6,15 @@
 // that hears no plan takes its schedules from the other ranks' announcements.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "executor/driver.h"
 #include "monitor/clock_offset.h"
 #include "monitor/leader.h"
 #include "monitor/records.h"
@@ -23,6 +22,8 @@
 
 namespace patallreduce::monitor {
 
+using executor::Driven;
+using executor::Driver;
 using schedule::Plan;
 using transport::Transport;
 
@@ -36,13 +37,13 @@ struct MonitorOptions {
   std::function<void(const std::string& why)> ended;  // on the leader: there will be no more plans
 };
 
-class Monitor {
+class Monitor final : private Driven {
  public:
   Monitor(std::shared_ptr<Transport> transport, MonitorOptions options);
-  ~Monitor();
+  ~Monitor() override;
   Monitor(const Monitor&) = delete;
 
-  void start();
+  void start() { driver_.start_thread(); }
   // Never waits; from any thread; after the end it is ignored. Times as now_s().
   void report(Report report);
   // How plans are chosen; until it is set they leave every call its own schedule. Used on the
@@ -58,13 +59,14 @@ class Monitor {
   void close(double timeout_s);
 
  private:
-  void thread_main();
-  void run();
-  void swallow();
-  bool turn();
+  bool turn() override;
+  double rest_s(double idle_s) override;
+  bool pending() const override { return false; }
+
+  bool exchange();
+  bool drain();
+  void end(const std::string& why);
   std::optional<Plan> overdue();
-  double longest_rest_s() const;
-  void rest();
   void take(Report report);
   void handle(int from, const std::string& bytes);
   void handle(int from, const Report& report);
@@ -92,10 +94,8 @@ class Monitor {
   Leader leader_;
   Records records_;
 
-  int wake_fd_;  // -1: closed
-  std::atomic<bool> stopping_{false};
   bool closed_ = false;
-  std::thread thread_;
+  Driver driver_;  // last: its thread uses what is above
 };
 
 }  // namespace patallreduce::monitor

@@ -17,14 +17,14 @@ constexpr std::size_t most_values = 1 << 20;  // of all kept together, roughly: 
 Records::Records(int ranks)
     : ranks_(ranks), limit_(std::clamp<std::size_t>(most_values / ranks, 16, most_kept)) {}
 
-IterationRecord& Records::at(const Stage& stage, std::size_t buckets) {
+IterationRecord& Records::at(const IterationId& id, std::size_t buckets) {
   const auto same = [&](const IterationRecord& record) {
-    return record.stage.stream == stage.stream && record.stage.iteration == stage.iteration;
+    return record.id.loop == id.loop && record.id.iteration == id.iteration;
   };
   const std::vector<double> unknown(ranks_, std::numeric_limits<double>::quiet_NaN());
   auto found = std::find_if(kept_.rbegin(), kept_.rend(), same);  // nearly always among the last
   if (found == kept_.rend()) {
-    kept_.push_back({stage, 0, 0, unknown, {}});
+    kept_.push_back({id, 0, 0, unknown, {}});
     if (kept_.size() > limit_) kept_.pop_front();
     found = kept_.rbegin();
   }
@@ -34,16 +34,16 @@ IterationRecord& Records::at(const Stage& stage, std::size_t buckets) {
 }
 
 void Records::take(int rank, const Started& report) {
-  at(report.stage, 0).start_s[rank] = report.at_s;
-  if (report.finish_s.empty() || report.stage.iteration == 0) return;
-  const Stage before{report.stage.stream, report.stage.iteration - 1};
+  at(report.id, 0).start_s[rank] = report.at_s;
+  if (report.finish_s.empty() || report.id.iteration == 0) return;
+  const IterationId before{report.id.loop, report.id.iteration - 1};
   auto& buckets = at(before, report.finish_s.size()).buckets;
   for (std::size_t b = 0; b < report.finish_s.size(); ++b)
     buckets[b].finish_s[rank] = report.finish_s[b];
 }
 
 void Records::take(int rank, const Arrived& report) {
-  auto& buckets = at(report.stage, report.arrivals_s.size()).buckets;
+  auto& buckets = at(report.id, report.arrivals_s.size()).buckets;
   for (std::size_t b = 0; b < report.arrivals_s.size(); ++b) {
     buckets[b].arrival_s[rank] = report.arrivals_s[b];
     if (b >= report.sizes.size()) continue;
@@ -55,7 +55,7 @@ void Records::take(int rank, const Arrived& report) {
 }
 
 void Records::take(const Plan& plan) {
-  auto& buckets = at({plan.stream, plan.iteration}, plan.buckets.size()).buckets;
+  auto& buckets = at({plan.loop, plan.iteration}, plan.buckets.size()).buckets;
   for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
     buckets[b].planned = true;
     buckets[b].algorithm = plan.buckets[b].key.algorithm;
@@ -63,9 +63,9 @@ void Records::take(const Plan& plan) {
   }
 }
 
-void Records::decided(const Stage& stage, double at_s, int edges,
+void Records::decided(const IterationId& id, double at_s, int edges,
                       const std::vector<std::vector<double>>& predicted_s) {
-  IterationRecord& record = at(stage, predicted_s.size());
+  IterationRecord& record = at(id, predicted_s.size());
   record.decided_s = at_s;
   record.edges = edges;
   for (std::size_t b = 0; b < predicted_s.size(); ++b)

@@ -24,7 +24,7 @@ struct BucketRecord {
 };
 
 struct IterationRecord {
-  Stage stage;
+  IterationId id;
   double decided_s = 0;  // 0: no plan was made here
   int edges = 0;         // ranks whose usual progress reports were all in by then
   std::vector<double> start_s;
@@ -40,13 +40,13 @@ class Records {
   void take(int, const EdgeReached&) {}
   void take(int, const Asked&) {}
   void take(const Plan& plan);
-  void decided(const Stage& stage, double at_s, int edges,
+  void decided(const IterationId& id, double at_s, int edges,
                const std::vector<std::vector<double>>& predicted_s);
 
   const std::deque<IterationRecord>& kept() const { return kept_; }
 
  private:
-  IterationRecord& at(const Stage& stage, std::size_t buckets);
+  IterationRecord& at(const IterationId& id, std::size_t buckets);
 
   int ranks_;
   std::size_t limit_;

@@ -13,17 +13,17 @@ namespace {
 
 constexpr std::uint32_t max_buckets = 1 << 14;
 
-void put(Writer& out, const Stage& stage) {
-  out.put(stage.stream);
-  out.put(stage.iteration);
+void put(Writer& out, const IterationId& id) {
+  out.put(id.loop);
+  out.put(id.iteration);
 }
 
-Stage get_stage(Reader& in) {
-  Stage stage;
-  stage.stream = in.get<std::int64_t>();
-  stage.iteration = in.get<std::int64_t>();
-  in.require(stage.stream >= 0 && stage.iteration >= 0);
-  return stage;
+IterationId get_id(Reader& in) {
+  IterationId id;
+  id.loop = in.get<std::int64_t>();
+  id.iteration = in.get<std::int64_t>();
+  in.require(id.loop >= 0 && id.iteration >= 0);
+  return id;
 }
 
 std::uint32_t get_count(Reader& in) {
@@ -60,24 +60,24 @@ struct Encoder {
   void kind(std::uint8_t value) { out.put(value); }
   void operator()(const Started& m) {
     kind(0);
-    put(out, m.stage);
+    put(out, m.id);
     out.put(m.at_s);
     put(out, m.finish_s);
   }
   void operator()(const EdgeReached& m) {
     kind(1);
-    put(out, m.stage);
+    put(out, m.id);
     out.put(m.fraction);
     out.put(m.at_s);
   }
   void operator()(const Asked& m) {
     kind(2);
-    put(out, m.stage);
+    put(out, m.id);
     out.put(m.at_s);
   }
   void operator()(const Arrived& m) {
     kind(3);
-    put(out, m.stage);
+    put(out, m.id);
     put(out, m.arrivals_s);
     out.put(static_cast<std::uint32_t>(m.sizes.size()));
     for (const BucketSize& size : m.sizes) put(out, size);
@@ -94,7 +94,7 @@ struct Encoder {
   }
   void operator()(const Plan& m) {
     kind(6);
-    put(out, Stage{m.stream, m.iteration});
+    put(out, IterationId{m.loop, m.iteration});
     out.put(static_cast<std::uint32_t>(m.buckets.size()));
     for (const PlannedBucket& bucket : m.buckets) {
       put(out, BucketSize{bucket.elements, bucket.element_bytes, {}, 0});
@@ -106,20 +106,20 @@ struct Encoder {
 MonitorMessage get(Reader& in, int ranks) {
   switch (in.get<std::uint8_t>()) {
     case 0: {
-      Started m{get_stage(in), in.get<double>(), {}};
+      Started m{get_id(in), in.get<double>(), {}};
       m.finish_s = get_values(in);
       return Report{std::move(m)};
     }
     case 1: {
-      EdgeReached m{get_stage(in), 0, 0};
+      EdgeReached m{get_id(in), 0, 0};
       m.fraction = in.get<double>();
       m.at_s = in.get<double>();
       return Report{m};
     }
     case 2:
-      return Report{Asked{get_stage(in), in.get<double>()}};
+      return Report{Asked{get_id(in), in.get<double>()}};
     case 3: {
-      Arrived m{get_stage(in), get_values(in), {}};
+      Arrived m{get_id(in), get_values(in), {}};
       for (auto left = get_count(in); left > 0 && in.good(); --left)
         m.sizes.push_back(get_size(in));
       return Report{std::move(m)};
@@ -133,8 +133,8 @@ MonitorMessage get(Reader& in, int ranks) {
       return m;
     }
     case 6: {
-      const Stage stage = get_stage(in);
-      Plan plan{stage.stream, stage.iteration, {}};
+      const IterationId id = get_id(in);
+      Plan plan{id.loop, id.iteration, {}};
       for (auto left = get_count(in); left > 0 && in.good(); --left) {
         const BucketSize size = get_size(in);
         plan.buckets.push_back({size.elements, size.element_bytes, get_key(in, ranks)});

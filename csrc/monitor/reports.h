@@ -1,6 +1,6 @@
 // What a rank's monitor tells the leader of an iteration, and the other messages between monitors.
 //
-// Times are seconds on the leader's clock. A stream is one series of iterations: a model's, or the
+// Times are seconds on the leader's clock. A loop is one series of iterations: a model's, or the
 // collectives outside DDP.
 #pragma once
 
@@ -16,26 +16,26 @@ namespace patallreduce::monitor {
 
 using schedule::Plan;
 
-struct Stage {  // of what a report speaks
-  std::int64_t stream = 0;
+struct IterationId {  // of what a report speaks
+  std::int64_t loop = 0;
   std::int64_t iteration = 0;
 };
 
 struct Started {
-  Stage stage;
+  IterationId id;
   double at_s;
   std::vector<double> finish_s;  // of the iteration before, per bucket; empty: unknown
 };
 
 struct EdgeReached {
-  Stage stage;
+  IterationId id;
   double fraction;
   double at_s;
 };
 
 // The first planned bucket of the iteration is ready: this rank wants the plan now.
 struct Asked {
-  Stage stage;
+  IterationId id;
   double at_s;
 };
 
@@ -49,7 +49,7 @@ struct BucketSize {
 
 // The last bucket was handed over.
 struct Arrived {
-  Stage stage;
+  IterationId id;
   std::vector<double> arrivals_s;  // per bucket: when it was ready
   std::vector<BucketSize> sizes;   // per bucket
 };

@@ -18,11 +18,10 @@ namespace patallreduce::pricing {
 class Flows {
  public:
   struct Flow {
-    std::int32_t from, to;         // ranks
-    std::int32_t step;             // of `from`
-    std::int32_t channel, number;  // the message
-    double after_s;  // from the end of its sending until it is there, besides the switch
-    double left_s;   // of the sending port's whole rate
+    std::int32_t from, to;  // ranks
+    std::int32_t step;      // of `from`
+    double after_s;         // from the end of its sending until it is there, besides the switch
+    double left_s;          // of the sending port's whole rate
   };
 
   Flows(int ranks, double burst_s);

@@ -20,7 +20,6 @@ double look_up(const SizeTable& table, double bytes) {
   return low_s + (high_s - low_s) * (bytes - low_bytes) / (high_bytes - low_bytes);
 }
 
-// In the order of Hockney's fields that pricing/run.cpp adds up: equal to the last bit.
 Cost cost_of(const Link& link, double bytes) {
   return {link.port_share * link.latency_s, link.transfer_s(bytes),
           (1 - link.port_share) * link.latency_s, 0, 0};
@@ -121,6 +120,10 @@ Cost cost(const Network& network, std::int32_t from, std::int32_t to, double mes
     result.transfer_s = std::max(result.transfer_s, message_bytes / network.uplink_bytes_per_s);
   }
   return result;
+}
+
+double burst_s(const Network& network) {
+  return network.burst_bytes > 0 ? cost(network.models.front(), network.burst_bytes).transfer_s : 0;
 }
 
 void check(const Network& network, int ranks) {

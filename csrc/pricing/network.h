@@ -83,6 +83,9 @@ struct Network {
 
 Cost cost(const Network& network, std::int32_t from, std::int32_t to, double message_bytes);
 
+// How long the first model's port takes for burst_bytes.
+double burst_s(const Network& network);
+
 // Throws ScheduleError, naming the field, for what makes no sense with so many ranks.
 void check(const Network& network, int ranks);
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "pricing/simulator.h"
+#include "pricing/simulation.h"
 #include "schedule/messages.h"
 
 namespace patallreduce::pricing {

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "schedule/offsets.h"
+
 namespace patallreduce::schedule {
 
 struct Part {
@@ -16,7 +18,7 @@ struct Part {
 
 inline Part part(std::int64_t j, int ranks, int segments) {
   if (segments == ranks) return {std::int32_t(j), std::int32_t(j + 1)};  // saves two divisions
-  return {std::int32_t(j * segments / ranks), std::int32_t((j + 1) * segments / ranks)};
+  return {std::int32_t(border(segments, j, ranks)), std::int32_t(border(segments, j + 1, ranks))};
 }
 
 }  // namespace patallreduce::schedule

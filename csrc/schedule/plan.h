@@ -16,7 +16,7 @@ struct PlannedBucket {
 
 // A bucket that it does not name, or names with another size, keeps the key of its call.
 struct Plan {
-  std::int64_t stream = 0;  // one per model; 0: collectives outside DDP
+  std::int64_t loop = 0;  // one per model; 0: collectives outside DDP
   std::int64_t iteration = 0;
   std::vector<PlannedBucket> buckets;  // by bucket index
 };

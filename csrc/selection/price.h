@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pricing/simulator.h"
+#include "pricing/simulation.h"
 #include "schedule/schedule_key.h"
 #include "selection/candidates.h"
 #include "selection/pattern.h"

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pricing/simulator.h"
+#include "pricing/simulation.h"
 #include "schedule/schedule_key.h"
 #include "selection/pattern.h"
 #include "selection/price.h"

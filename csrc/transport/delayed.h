@@ -2,7 +2,8 @@
 //
 // A message waits with its sender: it is handed to the transport beneath once
 // its time has come, in order per peer. Most wait a little and few nearly the longest, as on a
-// network with a rare hiccup. Segments are not delayed.
+// network with a rare hiccup. Segments are not delayed. It is in the product's extension because
+// tests put it between real processes too, around transports that are made there.
 #pragma once
 
 #include <deque>

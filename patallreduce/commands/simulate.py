@@ -24,7 +24,7 @@ from patallreduce.text.units import bytes_text, ms_text, parse_bytes
 
 _T = TypeVar("_T")
 
-_MOST_DRAWN = 100_000  # messages: more are no picture any more
+_MOST_DRAWN = 100_000  # messages: in a picture nobody can tell more of them apart
 
 
 def add(commands: Commands) -> None:

@@ -57,7 +57,7 @@ class LeafTree(Generic[Value]):
 
 
 def is_right_half(node: Node[Value]) -> bool:
-    """Whether its parent's other half holds the leaves before it."""
+    """Whether the node is the later half of its parent."""
     return node.first >> node.height & 1 == 1
 
 

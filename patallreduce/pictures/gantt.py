@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 ColourBy = Literal["segment", "verb"]
 
 _RANK = 2.5  # lanes and a gap
-_FEW = 100  # boxes to a lane; of more the borders would hide the colours
-_UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))  # from so many seconds on
+_FEW = 100  # boxes in a lane; the borders of more boxes would hide the colours
+# Of the time axis: from this time in seconds on, its name, so many in a second.
+_UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def gantt(
 def _draw_messages(
     panel: Axes, messages: Sequence[Message], axis: _Axis, segments: int | None
 ) -> None:
-    """Draw each message twice, where it leaves and where it comes in; None: colours by verb."""
+    """Draw each message twice, where it is sent and where it is received; None: colours by verb."""
     few = len(messages) <= _FEW * len({m.sender for m in messages})
     lanes: dict[tuple[float, bool], list[Message]] = {}
     for message in messages:

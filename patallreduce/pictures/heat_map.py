@@ -86,7 +86,7 @@ def _worst_of(values: Sequence[float]) -> float:
 
 
 def _heat_colours() -> Colormap:
-    """White for on time, then darker and darker, which needs no sight for colours."""
+    """White for on time, then darker and darker, which colour-blind readers see as well."""
     from matplotlib import colormaps
 
     return colormaps["OrRd"].with_extremes(bad=_UNKNOWN)

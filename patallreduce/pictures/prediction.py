@@ -121,9 +121,10 @@ def _draw_errors(panel: Axes, predicted: Sequence[Iteration]) -> None:
 
 
 def _range_without_strays(values: Sequence[float]) -> tuple[float, float]:
-    """Return least and most of the values, but for those five times as far from 0 as 98 % are.
+    """Return the least and the largest value, without those that are far out.
 
-    The first iterations of a job may take a hundred times as long as all others.
+    Far out is more than five times as far from 0 as 98 % of the values are. The first iterations of
+    a job may take a hundred times as long as all others.
     """
     far = 5 * figures.quantile([abs(value) for value in values], 0.98)
     usual = [value for value in values if abs(value) <= far]

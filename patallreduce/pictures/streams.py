@@ -8,7 +8,7 @@ rank 0  host       [queues] ------------------------>   goes on at once
 
 Arrows are events: to a group from the sums, the arrival, or another lane's group that it waits for,
 to sums from their groups, and from the result to the caller; grey where something else held up what
-waits. Times are those of `stream_times`: nothing is measured.
+waits. Times are those of the model in patallreduce/gpu/times.py: nothing is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HOST, _CALLER, _MESSAGES = range(3)  # then a row for each further lane, then sums
 _GAP = 0.7  # between ranks, in rows
 _HEIGHT = 0.7  # of a box, in rows
-_MOST = 3000  # boxes: more are no picture any more
+_MOST = 3000  # boxes: in a picture nobody can tell more of them apart
 _LABELLED = 30  # groups of a rank
 _WAITS, _CALLERS = "#cfe3f2", "0.85"
 _SMALL = 6.5  # letters
@@ -48,7 +48,7 @@ class Drawn:
 
     @property
     def sums_row(self) -> int:
-        """Of its rows the last one."""
+        """The number of its last row."""
         return _MESSAGES + self.lanes
 
     @property

@@ -27,7 +27,8 @@ from patallreduce.records.iterations import BucketRecord, Iteration
 
 Event = dict[str, Any]
 
-# Rows of a process. Instants have their own: arrows would hold on to them, not to what is around.
+# Rows of a process. Instants have a row of their own: in a row with intervals an arrow would end at
+# an instant, not at the interval around it.
 _COMPUTATION, _PREDICTION, _ALL_REDUCE, _BUCKETS = range(4)
 # Perfetto finds the row to name by its thread number alone, so no two processes may share one; and
 # thread 0 is the idle thread to it.

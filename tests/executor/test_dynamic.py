@@ -42,7 +42,7 @@ def test_sums_are_right_in_whatever_order_ranks_arrive(ranks):
 
 
 def test_the_sum_is_taken_in_the_order_of_arrival():
-    """1e8 swallows what is added to it one by one, but not the sum of it."""
+    """Added to 1e8 one by one the small numbers round away; their sum does not."""
     communicators = loopback(4)
     small, large = 3.0, 1e8  # float32 steps at 1e8 are 8
     for order, expected in [((1, 2, 3, 0), 1e8 + 8), ((0, 1, 2, 3), 1e8)]:

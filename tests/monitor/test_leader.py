@@ -31,7 +31,7 @@ def test_the_first_to_ask_makes_the_plan_due_and_nobody_else():
         iteration = job.iteration
         kind, rank, plan = only(job.iterate([0.4, 0.3, 0.1, 0.2], fractions=()))
         assert (kind, rank) == ("asked", 2)
-        assert (plan.stream, plan.iteration) == (1, iteration)
+        assert (plan.loop, plan.iteration) == (1, iteration)
 
 
 def test_all_usual_edges_make_the_plan_due_before_anybody_asks():

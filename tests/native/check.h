@@ -67,7 +67,7 @@ void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& r
                         int largest_count);
 
 void test_control(Random& random);
-void test_lineup(Random& random);
+void test_places(Random& random);
 void test_reports(Random& random);
 void test_schedules(Random& random);
 void test_monitors(Random& random);

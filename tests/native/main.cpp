@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   using namespace patallreduce::native;
   seed = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
   run("control", test_control);
-  run("lineup", test_lineup);
+  run("places", test_places);
   run("reports", test_reports);
   run("schedules", test_schedules);
   run("monitors", test_monitors);

@@ -17,11 +17,11 @@ using executor::Ticket;
 using monitor::Arrived;
 using monitor::Asked;
 using monitor::EdgeReached;
+using monitor::IterationId;
 using monitor::Leader;
 using monitor::Monitor;
 using monitor::MonitorOptions;
 using monitor::Report;
-using monitor::Stage;
 using monitor::Started;
 using schedule::Plan;
 using schedule::ScheduleKey;
@@ -72,10 +72,10 @@ Leader::Chooser moody(std::shared_ptr<Random> random) {
   };
 }
 
-Call planned_call(std::int64_t stream, std::int64_t iteration, int bucket) {
+Call planned_call(std::int64_t loop, std::int64_t iteration, int bucket) {
   Call call = call_of(count, "ring", 3);
   call.label = bucket;
-  call.stream = stream;
+  call.loop = loop;
   call.iteration = iteration;
   return call;
 }
@@ -111,17 +111,17 @@ void iterate(Ranks& made, Random& random, int iterations,
     };
     for (int i = 0; i < iterations; ++i) {
       disturb(rank, i);
-      const Stage stage{1, i};
-      report(monitor, Started{stage, now_s(), {}}, own);
-      report(monitor, EdgeReached{stage, 0.5, now_s()}, own);
+      const IterationId id{1, i};
+      report(monitor, Started{id, now_s(), {}}, own);
+      report(monitor, EdgeReached{id, 0.5, now_s()}, own);
       pause(own, 1500);
-      monitor.report(Asked{stage, now_s()});
+      monitor.report(Asked{id, now_s()});
       for (int bucket = 0; bucket < 2; ++bucket) {
         values.emplace_back(count, static_cast<float>(tickets.size()));
         tickets.push_back(
             engine.submit_queued(values.back().data(), planned_call(1, i, bucket), 60));
       }
-      report(monitor, Arrived{stage, {now_s(), now_s()}, {{count, 4}, {count, 4}}}, own);
+      report(monitor, Arrived{id, {now_s(), now_s()}, {{count, 4}, {count, 4}}}, own);
       monitor.records();
       if (i >= 10) settle(2 * (i - 10)), settle(2 * (i - 10) + 1);  // up to 20 in flight
     }

@@ -12,11 +12,11 @@ using monitor::Arrived;
 using monitor::Asked;
 using monitor::decode_monitor_message;
 using monitor::EdgeReached;
+using monitor::IterationId;
 using monitor::MonitorMessage;
 using monitor::Ping;
 using monitor::Pong;
 using monitor::Report;
-using monitor::Stage;
 using monitor::Started;
 using schedule::Plan;
 using schedule::PlannedBucket;
@@ -39,19 +39,19 @@ std::vector<double> any_times(Random& random) {
 }
 
 std::vector<MonitorMessage> samples(Random& random) {
-  const Stage stage{pick(random, 0, 9), pick(random, 0, 1 << 30)};
-  Arrived arrived{stage, any_times(random), {}};
+  const IterationId id{pick(random, 0, 9), pick(random, 0, 1 << 30)};
+  Arrived arrived{id, any_times(random), {}};
   for (int left = pick(random, 0, 4); left > 0; --left)
     arrived.sizes.push_back({random() >> 20, static_cast<std::uint32_t>(pick(random, 0, 8))});
-  Plan plan{stage.stream, stage.iteration, {}};
+  Plan plan{id.loop, id.iteration, {}};
   for (int left = pick(random, 0, 4); left > 0; --left) {
     ScheduleKey key{"slt", pick(random, 1, 500), {}, 0};
     if (pick(random, 0, 1)) key.arrivals_s = {0, pick(random, 0, 1) ? 0.25 : 1.0, 3, 2};
     plan.buckets.push_back({random() >> 30, 4, key});
   }
-  return {Report{Started{stage, any_time(random), any_times(random)}},
-          Report{EdgeReached{stage, any_time(random), any_time(random)}},
-          Report{Asked{stage, any_time(random)}},
+  return {Report{Started{id, any_time(random), any_times(random)}},
+          Report{EdgeReached{id, any_time(random), any_time(random)}},
+          Report{Asked{id, any_time(random)}},
           Report{arrived},
           Ping{any_time(random)},
           Pong{any_time(random), any_time(random)},
@@ -64,7 +64,7 @@ bool accepted(const std::string& bytes) {
   if (!message) return false;
   CHECK(encode(*message).size() == bytes.size());
   if (const auto* plan = std::get_if<Plan>(&*message)) {
-    CHECK(plan->stream >= 0 && plan->iteration >= 0);
+    CHECK(plan->loop >= 0 && plan->iteration >= 0);
     for (const PlannedBucket& bucket : plan->buckets) {
       CHECK(bucket.key.segments >= 1 && bucket.key.segments < 1 << 18);
       CHECK(bucket.key.arrivals_s.empty() || bucket.key.arrivals_s.size() == ranks);

@@ -1,5 +1,5 @@
 // A sorted linear tree whose order nobody predicts: ranks take their places in the chain as they
-// arrive. The executor runs the steps of places, see executor/lineup.h; a schedule made of arrivals
+// arrive. The executor runs the steps of places, see executor/places.h; a schedule made of arrivals
 // shows what arrivals like these would give.
 //
 //   messages   those of slt, and for every arrival two of some tens of bytes through rank 0

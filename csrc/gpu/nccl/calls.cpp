@@ -13,8 +13,6 @@ namespace patallreduce::gpu {
 using executor::Call;
 using executor::Carrier;
 using executor::Engine;
-using executor::Failure;
-using executor::Kind;
 using executor::raise;
 using executor::StreamQueue;
 using executor::Ticket;
@@ -24,23 +22,8 @@ using schedule::ScheduleKey;
 
 namespace {
 
-constexpr std::size_t kept_programs = 256;
 // For the engine to learn of a rank that died, before NCCL's own words are passed on.
 constexpr double patience_s = 1.0;
-
-Failure failure_of(std::exception_ptr failure, int rank) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const TransportTimeout& error) {
-    return {Kind::timeout, error.rank, error.what()};
-  } catch (const PeerLostError& error) {
-    return {Kind::lost, error.rank, error.what()};
-  } catch (const TransportError& error) {
-    return {Kind::transport, error.rank, error.what()};
-  } catch (const std::exception& error) {
-    return {Kind::transport, rank, concat("rank ", rank, ": ", error.what())};
-  }
-}
 
 }  // namespace
 
@@ -61,7 +44,7 @@ class StreamCalls::Door : public StreamQueue {
   }
   void queue(void* data, const ScheduleKey& key) override {
     std::shared_lock lock(mutex_);
-    PATR_CHECK(calls_, TransportError, "the streams ended with a collective pending");
+    PATR_CHECK(calls_, std::runtime_error, "the streams ended with a collective pending");
     calls_->queue(*static_cast<StreamTicket*>(data), key);
   }
   void note_settled() {
@@ -83,10 +66,7 @@ StreamCalls::StreamCalls(std::shared_ptr<Engine> engine, std::unique_ptr<StreamD
                 {[this] {
                    if (const auto failure = engine_->failure()) raise(*failure);
                  },
-                 [this](std::exception_ptr failure) {
-                   engine_->abort(failure_of(failure, engine_->rank()));
-                 },
-                 patience_s}) {
+                 [this](std::exception_ptr failure) { engine_->abort(failure); }, patience_s}) {
   PATR_CHECK(engine_->rank() == executor_.rank() && engine_->ranks() == executor_.ranks(),
              std::invalid_argument, "streams: expected NCCL's rank ", engine_->rank(), " of ",
              engine_->ranks(), ", got rank ", executor_.rank(), " of ", executor_.ranks());
@@ -102,7 +82,7 @@ std::shared_ptr<StreamWork> StreamCalls::submit(void* home, Call call, void* pro
   std::lock_guard lock(calling_mutex_);
   call.carrier = Carrier::streams;
   {
-    std::lock_guard programs_lock(programs_mutex_);
+    std::lock_guard scales_lock(scales_mutex_);
     scales_.insert(call.op == Op::avg && is_floating(call.dtype));
   }
   auto work = std::make_shared<StreamWork>();
@@ -207,7 +187,7 @@ bool StreamCalls::wait(StreamWork& work, double slice_s) {
 void StreamCalls::prepare(const ScheduleKey& key) {
   std::set<bool> scales;
   {
-    std::lock_guard lock(programs_mutex_);
+    std::lock_guard lock(scales_mutex_);
     scales = scales_;
   }
   for (const bool scale : scales) program(key, scale);
@@ -225,25 +205,18 @@ void StreamCalls::queue(StreamTicket& ticket, const ScheduleKey& key) {
 }
 
 std::shared_ptr<const StreamProgram> StreamCalls::program(const ScheduleKey& key, bool scales) {
-  std::lock_guard lock(programs_mutex_);
-  for (auto entry = programs_.begin(); entry != programs_.end(); ++entry) {
-    if (entry->scales != scales || !(entry->key == key)) continue;
-    programs_.splice(programs_.begin(), programs_, entry);
-    return entry->program;
-  }
-  StreamProgramOptions options;
-  options.scales = scales;
-  // Who expects to be late has its result while it still sends, for a copy of what it sends.
-  options.early_out = !key.arrivals_s.empty();
-  // And takes in all that there is for it beforehand; ranks that come together need not.
-  if (options.early_out) {
-    options.lanes = executor_.lanes();
-    options.regions = std::max(options.regions, key.segments);
-  }
-  auto made = compile(schedule_of_(key, executor_.ranks()), executor_.rank(), options);
-  programs_.push_front({key, scales, made});
-  if (programs_.size() > kept_programs) programs_.pop_back();
-  return made;
+  return programs_.get(key, scales, [&] {
+    StreamProgramOptions options;
+    options.scales = scales;
+    // Who expects to be late has its result while it still sends, for a copy of what it sends.
+    options.early_out = !key.arrivals_s.empty();
+    // And takes in all that there is for it beforehand; ranks that come together need not.
+    if (options.early_out) {
+      options.lanes = executor_.lanes();
+      options.regions = std::max(options.regions, key.segments);
+    }
+    return compile(schedule_of_(key, executor_.ranks()), executor_.rank(), options);
+  });
 }
 
 }  // namespace patallreduce::gpu

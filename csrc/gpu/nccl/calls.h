@@ -13,12 +13,12 @@
 
 #include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
 
 #include "executor/engine.h"
+#include "executor/programs.h"
 #include "gpu/nccl/executor.h"
 
 namespace patallreduce::gpu {
@@ -81,14 +81,9 @@ class StreamCalls {
   std::uint64_t settled_ = 0;
   bool closed_ = false;
 
-  struct KeptProgram {
-    ScheduleKey key;
-    bool scales;
-    std::shared_ptr<const StreamProgram> program;
-  };
-  std::mutex programs_mutex_;        // guards these
-  std::list<KeptProgram> programs_;  // newest first
-  std::set<bool> scales_;            // that calls had
+  executor::KeptPrograms<StreamProgram, bool> programs_;  // by key, and whether they scale
+  std::mutex scales_mutex_;                               // guards this
+  std::set<bool> scales_;                                 // that calls had
 
   const std::shared_ptr<Door> door_;
   StreamExecutor executor_;  // last: its thread uses what is above

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "errors.h"
 #include "schedule/lanes.h"
 #include "schedule/levels.h"
+#include "schedule/needs.h"
 #include "schedule/print.h"
 
 namespace patallreduce::gpu {
@@ -18,6 +20,8 @@ namespace patallreduce::gpu {
 using schedule::lanes_of;
 using schedule::Levels;
 using schedule::levels_of;
+using schedule::Needs;
+using schedule::needs_of;
 using schedule::place;
 using schedule::Schedule;
 using schedule::Step;
@@ -125,26 +129,11 @@ class Compiler {
   }
 
   void look_ahead() {
-    last_write_.assign(steps_.size(), 0);
-    sent_later_.assign(steps_.size(), 0);
-    std::vector<char> written(program_.segments, 0), sent(program_.segments, 0);
-    for (std::size_t i = steps_.size(); i-- > 0;) {
-      const Step& step = steps_[i];
-      if (step.verb == Verb::send) {
-        std::fill(sent.begin() + step.first, sent.begin() + step.last, 1);
-        continue;
-      }
-      int unwritten = 0;
-      for (std::int32_t s = step.first; s < step.last; ++s) {
-        unwritten += !written[s];
-        sent_later_[i] |= sent[s];
-      }
-      PATR_CHECK(unwritten == 0 || unwritten == step.last - step.first, ScheduleError,
-                 place(schedule_, program_.rank, i),
-                 ": is the last to write some of its segments and not others");
-      last_write_[i] = unwritten > 0;
-      std::fill(written.begin() + step.first, written.begin() + step.last, 1);
-    }
+    Needs needs = needs_of(steps_, program_.segments);
+    PATR_CHECK(needs.torn < 0, ScheduleError, place(schedule_, program_.rank, needs.torn),
+               ": is the last to write some of its segments and not others");
+    last_write_ = std::move(needs.last_write);
+    sent_later_ = std::move(needs.sent_later);
   }
 
   // Sums that touch home or shadow; `stage` is where they stand.

@@ -13,7 +13,6 @@ namespace patallreduce::gpu {
 using executor::Call;
 using executor::Carrier;
 using executor::Engine;
-using executor::Kind;
 using executor::raise;
 
 namespace {
@@ -194,7 +193,7 @@ void Staging::check_deadline(const StagedTicket& ticket) {
 void Staging::start(StagedTicket& ticket) {
   free_events_.push_back(std::exchange(ticket.contribution, nullptr));
   ticket.arrived_s = now_s();
-  engine_->come(*ticket.in_engine, std::max(ticket.deadline_s - ticket.arrived_s, 0.0));
+  engine_->mark_ready(*ticket.in_engine, std::max(ticket.deadline_s - ticket.arrived_s, 0.0));
   ticket.phase = Phase::running;
 }
 
@@ -218,16 +217,7 @@ void Staging::finish(StagedTicket& ticket) {
 void Staging::fail(std::exception_ptr failure) {
   if (failure_) return;
   failure_ = failure;
-  const int rank = engine_->rank();
-  try {
-    std::rethrow_exception(failure);
-  } catch (const TransportTimeout& error) {
-    engine_->abort({Kind::timeout, error.rank, error.what()});
-  } catch (const TransportError& error) {
-    engine_->abort({Kind::transport, error.rank, error.what()});
-  } catch (const std::exception& error) {
-    engine_->abort({Kind::transport, rank, concat("rank ", rank, ": ", error.what())});
-  }
+  engine_->abort(failure);
   bell_->ring();
 }
 

@@ -1,9 +1,7 @@
 // Prices a schedule that is never stored whole, on networks of every model, and accounts for it.
 //
-// The same world as pricing/simulator.h, and for a Hockney link the same figures to the last bit;
-// that one is for small schedules that are run under many arrivals. Here a rank's steps are made
-// when it comes to them and forgotten when they are done. Processors are modelled as well: sums and
-// the overheads of LogGP and PLogP take turns, in the order of asking.
+// The same clock as pricing/simulation.h; that one is for small schedules that are run under many
+// arrivals. Here a rank's steps are made when it comes to them and forgotten when they are done.
 //
 // Where no rank takes messages from more than one other (ring, slt, prr), nothing in the network
 // depends on the order of what happens on different ranks. Then each rank is run as far as the
@@ -20,38 +18,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "pricing/account.h"
 #include "pricing/network.h"
-#include "pricing/simulator.h"
 #include "schedule/step_source.h"
 
 namespace patallreduce::pricing {
 
 using schedule::StepSource;
 
-struct PathStep {
-  std::int32_t rank;
-  std::int32_t step;  // in the rank's program; -1: its arrival
-  double done_s;
-};
-
-struct Account {
-  Outcome outcome;
-  // Per rank: how long its port sends, receives, and its processor works.
-  std::vector<double> sends_s, receives_s, works_s;
-  // From an arrival to the last finish: each the latest of what the next had to wait for. Empty
-  // unless asked for.
-  std::vector<PathStep> critical_path;
-};
-
-struct Accounting {
-  bool critical_path = false;     // stores every step: 24 bytes each
-  bool in_order_of_time = false;  // even where ranks could be run one by one; for tests
-};
-
 // arrivals_s: one per rank, finite; empty: all 0. Throws ScheduleError for arrivals or a network
 // that make no sense, ends of messages that do not match, and deadlock.
-Account simulate_streamed(const StepSource& source, std::uint64_t message_bytes,
-                          const Network& network, const std::vector<double>& arrivals_s,
-                          const Accounting& accounting = {});
+Account simulate_generated(const StepSource& source, std::uint64_t message_bytes,
+                           const Network& network, const std::vector<double>& arrivals_s,
+                           const Accounting& accounting = {});
 
 }  // namespace patallreduce::pricing

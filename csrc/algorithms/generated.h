@@ -13,7 +13,7 @@ using schedule::Problem;
 using schedule::StepSource;
 
 // Throws ScheduleError for an unknown algorithm or a problem that makes no sense.
-std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem,
-                                     const std::string& collective = "");
+std::unique_ptr<StepSource> generated(const std::string& algorithm, const Problem& problem,
+                                      const std::string& collective = "");
 
 }  // namespace patallreduce::algorithms

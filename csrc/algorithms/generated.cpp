@@ -1,4 +1,4 @@
-#include "algorithms/streamed.h"
+#include "algorithms/generated.h"
 
 #include "algorithms/algorithms.h"
 #include "algorithms/registry.h"
@@ -56,8 +56,8 @@ class ByRank : public StepSource {
 
 }  // namespace
 
-std::unique_ptr<StepSource> streamed(const std::string& algorithm, const Problem& problem,
-                                     const std::string& collective) {
+std::unique_ptr<StepSource> generated(const std::string& algorithm, const Problem& problem,
+                                      const std::string& collective) {
   const Algorithm& found = find_algorithm(algorithm, collective);
   check(problem);
   for (const Rounds& rounds : known_rounds) {

@@ -136,10 +136,10 @@ def test_a_call_works_before_its_first_step(shared_ports):
     network = pat.Network(LINK, shared_ports=shared_ports, call_s=3)
     assert pat.simulate(schedule, network, 100, [0, 4]).finish_s == exactly((9, 8))
     assert pat.simulate(schedule, network, 100, [0, 4]).average_elapsed_s == exactly(6.5)
-    streamed = pat.simulate_algorithm(
+    generated = pat.simulate_algorithm(
         "recursive_doubling", 2, 1, link=network, message_bytes=100, arrivals_s=[0, 4]
     )
-    assert streamed.finish_s == exactly((9, 8))
+    assert generated.finish_s == exactly((9, 8))
 
 
 @pytest.mark.parametrize(

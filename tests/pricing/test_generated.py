@@ -17,7 +17,7 @@ LINKS = {
 }
 
 
-def streamed(name, ranks, segments, link, message_bytes, arrivals_s, *, in_order, predicted_s=()):
+def generated(name, ranks, segments, link, message_bytes, arrivals_s, *, in_order, predicted_s=()):
     return _core.simulate_algorithm(
         name,
         ranks,
@@ -44,7 +44,7 @@ def test_equal_arrivals(name, ranks, cuts):
         for message_bytes in (100_000, 3, 0):
             stored = pat.simulate(schedule, link, message_bytes)
             for in_order in (False, True):
-                found = streamed(name, ranks, segments, link, message_bytes, [], in_order=in_order)
+                found = generated(name, ranks, segments, link, message_bytes, [], in_order=in_order)
                 assert tuple(found[0]) == stored.finish_s
 
 
@@ -63,7 +63,7 @@ def test_any_arrivals(name, arrivals_s, link, segments, in_order, data):
     message_bytes = data.draw(st.sampled_from([segments * 1000, segments * 999 + 7]))
     schedule = pat.schedule(name, ranks, segments, predicted_s, segment_time_s=0.001)
     stored = pat.simulate(schedule, LINKS[link], message_bytes, arrivals_s)
-    found = streamed(
+    found = generated(
         name,
         ranks,
         segments,
@@ -87,7 +87,7 @@ def test_what_waits_for_a_slow_processor_hides_nothing_behind_it(name, late):
         schedule = pat.schedule(name, 5, segments, arrivals_s, segment_time_s=0.001)
         stored = pat.simulate(schedule, LINKS["slow sums"], segments * 1000, arrivals_s)
         for in_order in (False, True):
-            found = streamed(
+            found = generated(
                 name,
                 5,
                 segments,
@@ -109,7 +109,7 @@ def test_many_ranks_of_which_some_are_late(name, ranks):
     schedule = pat.schedule(name, ranks, segments)
     stored = pat.simulate(schedule, LINK, segments * 1000, arrivals_s)
     for in_order in (False, True):
-        found = streamed(
+        found = generated(
             name, ranks, segments, LINK, segments * 1000, arrivals_s, in_order=in_order
         )
         assert tuple(found[0]) == stored.finish_s
@@ -132,7 +132,7 @@ def test_one_rank_after_the_other_is_as_in_the_order_of_time(name, arrivals_s, m
     ranks = len(arrivals_s)
     network = pat.Network(models[:ranks], posted_before_arrival=posted)
     by_rank, by_time = (
-        streamed(name, ranks, 2 * ranks, network, 40_000, arrivals_s, in_order=in_order)
+        generated(name, ranks, 2 * ranks, network, 40_000, arrivals_s, in_order=in_order)
         for in_order in (False, True)
     )
     assert by_rank == by_time

@@ -1,4 +1,4 @@
-// Who stands where in a chain that grows as ranks arrive. One rank keeps it for all.
+// Who is at which place of a chain that grows as ranks arrive. One rank keeps it for all.
 //
 // A rank must know its own place and who is before it to begin, and who comes after it to pass its
 // sums on. The last rank is known as soon as all others have arrived: the sums go to it without
@@ -19,21 +19,21 @@ namespace patallreduce::executor {
 
 struct Place {
   std::int32_t place;
-  std::int32_t rank;  // that stands there
+  std::int32_t rank;  // that is there
 };
 
-class Lineup {
+class Places {
  public:
   static constexpr std::int32_t keeper = 0;
 
-  explicit Lineup(int ranks) : ranks_(ranks) {}
+  explicit Places(int ranks) : ranks_(ranks) {}
 
   // `rank` has arrived at collective `seq`. Returns what that tells, and whom: rank, places.
   std::vector<std::pair<int, std::vector<Place>>> arrived(std::uint64_t seq, int rank);
 
  private:
   int ranks_;
-  std::map<std::uint64_t, std::vector<std::int32_t>> lines_;  // by seq: the ranks so far
+  std::map<std::uint64_t, std::vector<std::int32_t>> chains_;  // by seq: the ranks so far
 };
 
 }  // namespace patallreduce::executor

@@ -1,0 +1,40 @@
+#include "executor/outbox.h"
+
+#include <chrono>
+
+#include "clock.h"
+
+namespace patallreduce::executor {
+
+void Outbox::finish(const std::shared_ptr<Ticket>& ticket, bool queued,
+                    std::shared_ptr<const Failure> failure) {
+  ticket->failure = std::move(failure);
+  ticket->finish_s = now_s();
+  ticket->done.store(true, std::memory_order_release);
+  if (ticket->on_done) ticket->on_done();
+  if (queued) put(ticket);
+}
+
+void Outbox::put(std::shared_ptr<Ticket> ticket) {
+  std::lock_guard lock(mutex_);
+  tickets_.push_back(std::move(ticket));
+  changed_.notify_all();
+}
+
+std::shared_ptr<Ticket> Outbox::next(double timeout_s) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                    [this] { return ended_ || !tickets_.empty(); });
+  if (tickets_.empty()) return nullptr;
+  auto ticket = std::move(tickets_.front());
+  tickets_.pop_front();
+  return ticket;
+}
+
+void Outbox::end() {
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace patallreduce::executor

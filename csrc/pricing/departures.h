@@ -1,0 +1,134 @@
+// How messages leave: one after the other through a port and an uplink, or several at once.
+#pragma once
+
+#include "pricing/ports.h"
+
+namespace patallreduce::pricing {
+
+template <typename Steps>
+void Ports<Steps>::line_up(std::int32_t rank, std::int32_t n) {
+  steps_.lines_up(rank, n);
+  Line& line = shares_ports() ? line_to_peer(rank, n) : ranks_[rank].line;
+  line.ready.push_back({now_s_, n});
+  // Behind what was ready earlier; ties in program order.
+  for (std::size_t i = line.ready.size() - 1;
+       i > line.next && line.ready[i - 1].since_s == now_s_ && line.ready[i - 1].step > n; --i) {
+    std::swap(line.ready[i - 1], line.ready[i]);
+  }
+  send_next(rank, line);
+}
+
+// Where ports are shared, only messages between the same two ranks take turns.
+template <typename Steps>
+typename Ports<Steps>::Line& Ports<Steps>::line_to_peer(std::int32_t rank, std::int32_t n) {
+  const auto channel = static_cast<std::size_t>(steps_.channel(rank, n));
+  if (channel >= to_peers_.size()) to_peers_.resize(channel + 1);
+  return to_peers_[channel];
+}
+
+template <typename Steps>
+void Ports<Steps>::send_next(std::int32_t rank, Line& line) {
+  if (line.sending || line.next == line.ready.size()) return;
+  const auto [since_s, n] = line.ready[line.next++];
+  if (line.next == line.ready.size()) {
+    line.ready.clear();
+    line.next = 0;
+  }
+  line.sending = true;
+  auto& step = steps_.at(rank, n);
+  if (since_s < now_s_) step.record = line.record;  // it waited for its turn
+  if (bytes_.leaves_out(step)) {                    // as the executor does
+    step.record = recorded(rank, n, step.record, now_s_);
+    push_departure(rank, n, now_s_, now_s_);
+  } else if (shares_ports()) {
+    const double send_s = cost_of(rank, step.peer, bytes_.of(step)).send_s;
+    if (send_s == 0) return start_flow(rank, n);
+    push(rank, work(rank, send_s, step.record), What::leaves, rank, n);
+  } else {
+    send(rank, n);
+  }
+}
+
+template <typename Steps>
+void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
+  auto& step = steps_.at(rank, n);
+  const double bytes = bytes_.of(step);
+  const Cost& price = cost_of(rank, step.peer, bytes);
+  double start_s = now_s_;
+  if (has_overheads() && price.send_s > 0)
+    start_s = work(rank, price.send_s, step.record) - price.send_s;
+  Rank& peer = ranks_[step.peer];
+  if (peer.receives_until_s > start_s) {
+    start_s = peer.receives_until_s;
+    step.record = peer.receive_record;
+  }
+  const bool far = has_uplinks() && !network_.same_node(rank, step.peer);
+  if (far) start_s = through_uplinks(rank, step.peer, start_s, bytes, step.record);
+  const double until_s = start_s + price.before_s + price.transfer_s;
+  if (accounting_.uses) account_.outcome.uses.push_back({n, start_s, until_s});
+  if (Steps::on_networks) {
+    account_.sends_s[rank] += until_s - start_s;
+    account_.receives_s[step.peer] += until_s - start_s;
+  }
+  step.record = recorded(rank, n, step.record, until_s);
+  peer.receives_until_s = until_s;
+  ranks_[rank].line.record = peer.receive_record = step.record;
+  if (far) uplink_of(rank).out_record = uplink_of(step.peer).in_record = step.record;
+  push_departure(rank, n, until_s, until_s + price.after_s);
+}
+
+template <typename Steps>
+double Ports<Steps>::through_uplinks(std::int32_t from, std::int32_t to, double start_s,
+                                     double bytes, std::int32_t& cause) {
+  Uplink &out = uplink_of(from), &in = uplink_of(to);
+  if (out.out_until_s > start_s) {
+    start_s = out.out_until_s;
+    cause = out.out_record;
+  }
+  if (in.in_until_s > start_s) {
+    start_s = in.in_until_s;
+    cause = in.in_record;
+  }
+  out.out_until_s = in.in_until_s = start_s + bytes / network_.uplink_bytes_per_s;
+  return start_s;
+}
+
+template <typename Steps>
+void Ports<Steps>::start_flow(std::int32_t rank, std::int32_t n) {
+  const auto& step = steps_.at(rank, n);
+  const Cost price = cost_of(rank, step.peer, bytes_.of(step));
+  account_.sends_s[rank] += price.before_s + price.transfer_s;
+  account_.receives_s[step.peer] += price.before_s + price.transfer_s;
+  // The sender's overhead, at the begin of all this, is over.
+  flows_.start({rank, step.peer, n, price.after_s, 0}, price.before_s - price.send_s,
+               price.transfer_s, now_s_);
+}
+
+template <typename Steps>
+void Ports<Steps>::end_flow() {
+  now_s_ = flows_.next_s();
+  const Flows::Flow flow = flows_.end();
+  auto& step = steps_.at(flow.from, flow.step);
+  step.record = recorded(flow.from, flow.step, step.record, now_s_);
+  push_departure(flow.from, flow.step, now_s_, now_s_ + flow.after_s);
+}
+
+// The port, or what messages to one rank share of it, is free again.
+template <typename Steps>
+void Ports<Steps>::sent(std::int32_t rank, std::int32_t n) {
+  if (!shares_ports()) {
+    Line& line = ranks_[rank].line;
+    line.sending = false;
+    complete(rank, n);
+    return send_next(rank, line);
+  }
+  const std::int32_t record = steps_.at(rank, n).record;
+  const std::int32_t channel = steps_.channel(rank, n);
+  complete(rank, n);
+  Line& line = to_peers_[channel];
+  line.sending = false;
+  line.record = record;
+  send_next(rank, line);
+}
+
+}  // namespace patallreduce::pricing

@@ -1,0 +1,73 @@
+// Prices a stored schedule: when would every rank have its result?
+//
+// Event-driven (pricing/ports.h). Every rank has one full-duplex port: it sends one message at a
+// time and receives one at a time. A message of n bytes occupies both ports for its transfer time
+// and a share of the latency, and is there one latency after its transfer. Receives are posted
+// before arrival, into private memory, so partial sums can be on a rank before it arrives; what
+// involves the rank's own data waits for its arrival. A sum occupies the rank. A rank finishes with
+// its result: what it still has to send does not count (early out).
+//
+//   cost    O(messages log messages); some 100 ns a message
+//   source  Hockney, Parallel Computing 20 (1994), 389-398, for the link; single-port full-duplex
+//           as in Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), section 3
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "pricing/account.h"
+#include "pricing/link.h"
+#include "schedule/messages.h"
+#include "schedule/schedule.h"
+
+namespace patallreduce::pricing {
+
+using schedule::Messages;
+using schedule::Schedule;
+using schedule::Steps;
+using schedule::Verb;
+
+// A schedule prepared once, to be run under many arrivals.
+class Simulation {
+ public:
+  // Throws ScheduleError for a schedule whose messages do not match.
+  explicit Simulation(const Schedule& schedule);
+
+  // arrivals_s: one per rank, finite; empty: all 0. Throws ScheduleError otherwise, and for a
+  // deadlock: whether there is one never depends on the timing.
+  Outcome run(std::uint64_t message_bytes, const Link& link, const std::vector<double>& arrivals_s,
+              bool with_uses = false) const;
+  // Gives up, with infinite times, once it is clear that a rank finishes later than limit_s after
+  // the first arrival. The link may be one without latency.
+  Outcome run_within(double limit_s, std::uint64_t message_bytes, const Link& link,
+                     const std::vector<double>& arrivals_s) const;
+
+ private:
+  friend class PreparedSteps;
+  struct Task {  // a step, numbered across ranks: those of rank r come before those of r + 1
+    std::int32_t peer, first, last;
+    std::int32_t partner;  // the other end of the message
+    std::int32_t waits;    // for so many earlier ones; -1: done
+    std::int32_t record;   // of a run, see Ports::recorded
+    Verb verb;
+    bool needs_arrival, landed;  // landed: of a run, its message is here
+  };
+
+  void add_rank(const Steps& steps, const Messages& messages);
+  Outcome run(std::uint64_t message_bytes, const Link& link, const std::vector<double>& arrivals_s,
+              const Accounting& accounting) const;
+
+  int ranks_;
+  int segments_;
+  std::vector<Task> tasks_;
+  std::vector<std::int32_t> unlocks_, unlocks_begin_;  // as in schedule/order.h, of tasks
+  std::vector<std::int32_t> begin_;                    // per rank, and the end
+};
+
+// arrivals_s: the real ones, one per rank, empty: all 0; the schedule's own problem may hold others
+// (a wrong prediction). Throws ScheduleError on a deadlock.
+Outcome simulate(const Schedule& schedule, std::uint64_t message_bytes, const Link& link,
+                 const std::vector<double>& arrivals_s);
+
+}  // namespace patallreduce::pricing
