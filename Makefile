@@ -41,7 +41,7 @@ JOBS ?= $(shell nproc)
 test: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests INCLUDE=$(LIBUCX)include
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not alone'
-	$(BIN)/python -m pytest -q -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
+	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
 test-all: test sanitize
 	$(BIN)/python -m pytest -q -m slow
