@@ -1,7 +1,9 @@
 """Types of the native core, one section per file of csrc/bindings."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, overload
+
+from patallreduce.pricing.link import Link
 
 # Errors (csrc/errors.h)
 
@@ -89,19 +91,47 @@ def generate_steps(
     sum_s: float = 0.0,
     collective: str = "",
 ) -> list[Step]: ...
-def clairvoyant(
-    implementation: Literal["linear", "pairing_heap", "segment_tree", "bit_rows"],
-    ranks: int,
-    segments: int,
-    arrivals_s: Sequence[float] = ...,
-    root: int = 0,
-    segment_time_s: float = 0.0,
-) -> tuple[Schedule, int]: ...
 def verify(schedule: Schedule) -> None: ...
 def levels(schedule: Schedule, ports: int = 1) -> tuple[int, list[list[int]]]: ...
 def lanes(schedule: Schedule, lanes: int, ports: int = 1) -> list[list[int]]: ...
 def lanes_for(ranks: int) -> int: ...
-def algorithms() -> list[tuple[str, str, str, bool]]: ...
+
+# The book of algorithms (bindings/algorithms.cpp). `find_algorithm` raises ScheduleError for a name
+# that `collective` does not have; "": the first of the name.
+
+class Times(TypedDict):
+    segment_time_s: float
+    latency_s: float
+    sum_s: float
+
+class Algorithm:
+    @property
+    def name(self) -> str: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def uses_arrivals(self) -> bool: ...
+    @property
+    def dynamic(self) -> bool: ...
+    def segments(self, ranks: int, message_bytes: int, elements: int, link: Link) -> int: ...
+    def times(
+        self,
+        ranks: int,
+        segments: int,
+        message_bytes: int,
+        together: bool,
+        segment_time_s: float | None,
+        link: Callable[[], Link],
+    ) -> Times: ...
+    def estimate(
+        self, arrivals_s: Sequence[float], segments: int, message_bytes: int, link: Link
+    ) -> list[float]: ...
+
+def algorithms() -> list[Algorithm]: ...
+def find_algorithm(name: str, collective: str = "") -> Algorithm: ...
+def usual_algorithm(collective: str) -> Algorithm: ...
 
 # Reductions by raw address (bindings/reduction.cpp). `dtype` and `op` are names; an unknown one
 # raises ValueError. Addresses must be aligned to an element and stay valid during the call.
@@ -221,6 +251,11 @@ class Op:
     prod: ClassVar[Op]
 
 class ScheduleKey: ...
+
+# What the package runs by itself.
+def metering_key(segments: int) -> ScheduleKey: ...
+def swap_key(ranks: int) -> ScheduleKey: ...
+def spread_key(ranks: int) -> ScheduleKey: ...
 
 class Call:
     def __init__(
@@ -561,27 +596,19 @@ class Predictor:
 def predict_component(component: str, values: Sequence[float]) -> float: ...
 def component_names() -> list[str]: ...
 
-# Simulation (bindings/simulation.cpp). The last five are a link's fields.
+# Simulation (bindings/simulation.cpp).
 
 def simulate(
     schedule: Schedule,
     message_bytes: int,
     arrivals_s: Sequence[float],
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
+    link: Link,
 ) -> tuple[list[float], float, float]: ...
 def simulate_ports(
     schedule: Schedule,
     message_bytes: int,
     arrivals_s: Sequence[float],
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
+    link: Link,
 ) -> list[tuple[int, float, float]]: ...
 
 # (finish_s, average_elapsed_s, after_last_arrival_s, sends_s, receives_s, works_s, critical_path)
@@ -606,11 +633,7 @@ class Network:
     posted_before_arrival: bool
     def add_hockney(
         self,
-        latency_s: float,
-        bytes_per_s: float,
-        reduce_bytes_per_s: float,
-        transfers_s: Sequence[tuple[float, float]],
-        port_share: float,
+        link: Link,
     ) -> None: ...
     def add_loggp(
         self,
@@ -654,20 +677,7 @@ def simulate_algorithm(
     sum_s: float = 0.0,
     collective: str = "",
 ) -> Account: ...
-def transfer_s(
-    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
-) -> float: ...
-def estimate(
-    algorithm: str,
-    arrivals_s: Sequence[float],
-    segments: int,
-    message_bytes: float,
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
-) -> list[float]: ...
+def transfer_s(message_bytes: float, link: Link) -> float: ...
 
 # Selection (bindings/simulation.cpp). A choice is (algorithm, segments, arrivals_s, segment_time_s,
 # price_s); its arrivals are whole numbers of the pattern class.
@@ -676,11 +686,7 @@ class Selector:
     def __init__(
         self,
         ranks: int,
-        latency_s: float,
-        bytes_per_s: float,
-        reduce_bytes_per_s: float,
-        transfers_s: Sequence[tuple[float, float]] = ...,
-        port_share: float = 0.25,
+        link: Link,
     ) -> None: ...
     def choose(
         self,

@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "reduction": set(),
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},
-    "tree_sum": {"reduction", "executor"},
+    "tree_sum": {"algorithms", "reduction", "executor"},
     "gpu": {"schedule", "reduction", "executor"},
 }
 FOLDERS = sorted(path.name for path in CORE.iterdir() if path.is_dir())

@@ -80,7 +80,7 @@ def simulated_s(record: Record, network: Model | Network, control_s: float) -> l
 def with_places(arrivals_s: Sequence[float], control_s: float) -> list[float]:
     """When the ranks of slt_dynamic can begin: as soon as they know their places.
 
-    All but the last learn them `control_s` after their arrival (csrc/executor/lineup.h). The last
+    All but the last learn them `control_s` after their arrival (csrc/executor/places.h). The last
     one's is known when the last but one has come.
     """
     last = max(range(len(arrivals_s)), key=arrivals_s.__getitem__)

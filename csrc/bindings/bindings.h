@@ -9,6 +9,7 @@ namespace py = pybind11;
 
 void bind_errors(py::module_& m);
 void bind_schedule(py::module_& m);
+void bind_algorithms(py::module_& m);
 void bind_reduction(py::module_& m);
 void bind_cuda(py::module_& m);
 void bind_transport(py::module_& m);

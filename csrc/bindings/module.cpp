@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bindings::bind_cuda(m);
   patallreduce::bindings::bind_transport(m);
   patallreduce::bindings::bind_executor(m);
+  patallreduce::bindings::bind_algorithms(m);
   patallreduce::bindings::bind_streams(m);
   patallreduce::bindings::bind_staging(m);
   patallreduce::bindings::bind_simulation(m);

@@ -1,8 +1,8 @@
 // Collectives on a GPU's streams by raw address, and their programs as plain data.
 #include <pybind11/stl.h>
 
+#include "algorithms/resolve.h"
 #include "bindings/bindings.h"
-#include "bindings/keyed.h"
 #include "bindings/owned.h"
 #include "clock.h"
 #include "errors.h"
@@ -155,8 +155,8 @@ std::shared_ptr<StreamCalls> make_calls(std::shared_ptr<Engine> engine, const st
   py::gil_scoped_release release;
   auto gpu = std::make_unique<StreamDevice>(CudaLibrary::open(library), device);
   auto lanes = make_lanes(*gpu, nccl, ids, engine->rank(), engine->ranks(), timeout_s);
-  auto calls =
-      make_owned<StreamCalls>(std::move(engine), std::move(gpu), std::move(lanes), schedule_of_key);
+  auto calls = make_owned<StreamCalls>(std::move(engine), std::move(gpu), std::move(lanes),
+                                       algorithms::schedule_of);
   calls->connect(timeout_s);
   return calls;
 }

@@ -16,9 +16,9 @@ from patallreduce.gpu.times import stream_times
 from patallreduce.pictures import figures
 
 ALGORITHMS = [
-    (name, collective)
-    for name, collective, *_ in _core.algorithms()
-    if collective in {"all_reduce", "reduce", "broadcast", "all_gather"}
+    (algorithm.name, algorithm.collective)
+    for algorithm in _core.algorithms()
+    if algorithm.collective in {"all_reduce", "reduce", "broadcast", "all_gather"}
 ]
 LATE = [0.0, 0.0, 0.0, 1.6]
 DRAWN = {"lanes": 2, "regions": 4, "early_out": True}  # as the command makes them for LATE

@@ -26,9 +26,10 @@ struct Bucket {
   std::shared_ptr<StagedTicket> ticket;
 
   Bucket(Random& random, int rank) {
-    const char* const names[] = {"ring", "slt", "slt_dynamic", "halving_doubling"};
+    const char* const names[] = {"ring", "slt", "slt_dynamic", ""};
     const int choice = pick(random, 0, 3);
     call = call_of(pick(random, 0, 20000), names[choice], 4);
+    if (choice == 3) call.key = given_by_hand(rank);
     call.op = pick(random, 0, 1) ? Op::sum : Op::avg;
     given.assign(std::max<std::size_t>(call.count, 1), static_cast<float>(rank + 1));
     home.assign(given.size(), 77);

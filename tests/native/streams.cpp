@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "algorithms/resolve.h"
 #include "check.h"
 #include "errors.h"
 #include "fakes.h"
@@ -14,6 +15,9 @@
 
 namespace patallreduce::native {
 
+using algorithms::collective_of;
+using algorithms::is_dynamic;
+using algorithms::schedule_of;
 using executor::Call;
 using executor::Engine;
 using executor::Failure;
@@ -28,7 +32,6 @@ using gpu::StreamWork;
 using schedule::lanes_for;
 using schedule::Plan;
 using schedule::PlannedBucket;
-using schedule::Schedule;
 using schedule::ScheduleKey;
 
 namespace {
@@ -42,33 +45,21 @@ struct Item {
   std::shared_ptr<const Plan> plan;  // null: not planned
 };
 
-// The same on all ranks.
-Item item_of(unsigned long seed, int index, int ranks) {
+// The same on all ranks but for the steps of given schedules.
+Item item_of(unsigned long seed, int index, int ranks, int rank) {
   Random random(seed + static_cast<unsigned long>(index));
-  Item item{random_call(random, ranks, 4000), pick(random, 0, 4) > 0, nullptr};
+  Item item{random_call(random, ranks, rank, 4000), pick(random, 0, 4) > 0, nullptr};
   Call& call = item.call;
   if (item.on_streams && is_dynamic(call.key)) call.key = {"rabenseifner", pick(random, 1, 9)};
-  if (pick(random, 0, 2) == 0) {
+  const int most_segments = static_cast<int>(call.count) + 1;  // as a selector would
+  const ScheduleKey planned = random_key(random, ranks, rank, most_segments, false);
+  if (pick(random, 0, 2) == 0 && collective_of(call.key) == "all_reduce") {
     call.stream = call.label = 0;
     call.iteration = index;
-    PlannedBucket bucket{call.count, 4, random_call(random, ranks, 4000).key};
-    const bool by_hand = bucket.key.algorithm == "halving_doubling";
-    if (!by_hand)  // as a selector would
-      bucket.key.segments = std::min<int>(bucket.key.segments, static_cast<int>(call.count) + 1);
-    else if (call.count < 4)
-      bucket.key = call.key;
+    const PlannedBucket bucket{call.count, 4, planned.given && call.count < 4 ? call.key : planned};
     item.plan = std::make_shared<const Plan>(Plan{0, index, {bucket}});
   }
   return item;
-}
-
-Schedule schedule_of(const ScheduleKey& key, int ranks) {
-  Schedule schedule;
-  schedule.algorithm = key.algorithm;
-  schedule.problem.ranks = ranks;
-  schedule.problem.segments = key.segments;
-  for (int rank = 0; rank < ranks; ++rank) schedule.steps.push_back(steps_of(key, ranks, rank));
-  return schedule;
 }
 
 struct Bucket {
@@ -117,7 +108,8 @@ class Rank {
   // `late_ms`: until the contribution is there.
   Bucket& submit(double timeout_s, int late_ms) {
     const int index = static_cast<int>(buckets_.size());
-    Bucket& bucket = buckets_.emplace_back(item_of(seed_, index, engine->ranks()), engine->rank());
+    Bucket& bucket = buckets_.emplace_back(item_of(seed_, index, engine->ranks(), engine->rank()),
+                                           engine->rank());
     const Call& call = bucket.item.call;
     submitted_ = index;
     if (bucket.item.on_streams) {
@@ -143,7 +135,8 @@ class Rank {
       }
     }
     device_.synchronise(consumer_);
-    for (const Bucket& bucket : buckets_) check(bucket.seen, bucket.item.call, engine->ranks());
+    for (const Bucket& bucket : buckets_)
+      check(bucket.seen, bucket.item.call, engine->ranks(), engine->rank());
   }
 
   // As the leader does, early or late.
@@ -151,7 +144,8 @@ class Rank {
     Random random(seed_ + 17 * static_cast<unsigned long>(engine->rank() + 1));
     for (int i = 0; i < count && !engine->failure(); ++i) {
       while (i > submitted_ + 5 && !engine->failure()) pause(random, 300);
-      if (const auto plan = item_of(seed_, i, engine->ranks()).plan) engine->plan(plan);
+      if (const auto plan = item_of(seed_, i, engine->ranks(), engine->rank()).plan)
+        engine->plan(plan);
       pause(random, 300);
     }
   }

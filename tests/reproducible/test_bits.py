@@ -135,7 +135,7 @@ def test_subnormals_survive_a_caller_that_flushes_them(communicators_of, dtype):
             torch.set_flush_denormal(False)
 
     communicators = communicators_of(3)
-    communicators[1]._warned_of_flushing = False  # it warns once in its life
+    communicators[1].session.settler._warned_of_flushing = False  # it warns once in its life
     on_threads(communicators, call)
     assert [differing(tensor, wanted) for tensor in tensors] == [0, 0, 0]
 

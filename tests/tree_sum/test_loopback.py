@@ -99,7 +99,7 @@ def test_one_round_once_the_counts_are_known():
     for values in (torch.ones(10), torch.ones(10), torch.ones(10), torch.ones(11)):
         results = on_threads(communicators, pat.Communicator.tree_sum, values)
         assert [float(result) for result in results] == [2 * len(values)] * 2
-        rounds.append(communicators[0]._tree.rounds)
+        rounds.append(communicators[0].session.tree_reducer.rounds)
     assert rounds == [2, 3, 4, 6]
     on_threads(communicators, pat.Communicator.close)
 

@@ -74,12 +74,6 @@ Pace pace_of(const Problem& problem) {
   return pace;
 }
 
-int ids_of_radix_k(int parts) {
-  int ids = 1;
-  for (const int radix : radices_within(parts)) ids *= radix;
-  return ids;
-}
-
 class Search {
  public:
   explicit Search(const Problem& problem)
@@ -227,7 +221,7 @@ class Search {
     const int parts = std::min(ranks_, problem_.segments);
     std::vector<Way> ways{{ring, {}, parts},
                           {rabenseifner, {}, power_of_two_within(parts)},
-                          {radix_k, {}, ids_of_radix_k(parts)},
+                          {radix_k, {}, ids_within(parts)},
                           {recursive_doubling, {}, 1}};
     if (!together()) ways.push_back({prr, {}, parts});
     // Of three late ranks in a chain the middle one takes all sums and then all results.
@@ -317,6 +311,14 @@ std::vector<Steps> clairvoyant_all_reduce(const Problem& problem) {
 
 Steps clairvoyant_all_reduce_steps(const Problem& problem, int rank) {
   return std::move(clairvoyant_all_reduce(problem)[rank]);
+}
+
+// It makes messages of runs of segments, as many as suit the arrivals. At least 16 for each rank,
+// so that the runs are equal within a sixteenth, and as many as a chain would like, in whole
+// multiples of P.
+std::int64_t clairvoyant_all_reduce_segments(int ranks, const Bucket& bucket, const Link& link) {
+  const std::int64_t chain = slt_segments(ranks, bucket, link);
+  return ranks * std::max<std::int64_t>((chain + ranks - 1) / ranks, 16);
 }
 
 }  // namespace patallreduce::algorithms

@@ -5,7 +5,7 @@
 //   source  CLV20, Listing 2
 #include <algorithm>
 
-#include "algorithms/clairvoyant/rounds.h"
+#include "benchmarks/clairvoyant_rivals/rivals.h"
 
 namespace patallreduce::algorithms {
 

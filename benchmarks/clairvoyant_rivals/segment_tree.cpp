@@ -23,7 +23,7 @@
 //   source  CLV20, Listings 3-8
 #include <algorithm>
 
-#include "algorithms/clairvoyant/rounds.h"
+#include "benchmarks/clairvoyant_rivals/rivals.h"
 
 namespace patallreduce::algorithms {
 

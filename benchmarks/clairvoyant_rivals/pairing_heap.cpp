@@ -13,7 +13,7 @@
 #include <numeric>
 #include <utility>
 
-#include "algorithms/clairvoyant/rounds.h"
+#include "benchmarks/clairvoyant_rivals/rivals.h"
 
 namespace patallreduce::algorithms {
 
