@@ -1,13 +1,12 @@
 """Ranks as threads, each with an engine over loopback and a StagedCarrier on a fake GPU."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import torch
 
 import patallreduce as pat
 from patallreduce import _core
 from tests.communicator.reference import assert_is_a_sum, contributions, expected
 from tests.cuda.patterns import name_of
+from tests.threads import each_rank
 
 SCRATCH_BYTES = 64 << 20
 
@@ -19,7 +18,6 @@ class StagedRanks:
         self.libraries = libraries
         self.count = count
         self.gpu = _core.CudaReduction(libraries.gpu, 0)
-        self._threads = ThreadPoolExecutor(count)
         self._alive = []  # tensors, which streams write to after a failure too
         hub = _core.LoopbackHub(count)
         self.engines = [
@@ -35,7 +33,7 @@ class StagedRanks:
 
     def each(self, function):
         """[rank] -> function(rank), all at once."""
-        return list(self._threads.map(function, range(self.count)))
+        return each_rank(self.count, function)
 
     def keep(self, sums):
         self._alive.append(sums)
@@ -45,7 +43,6 @@ class StagedRanks:
             self.libraries.end_stream(stream)
         self.each(lambda rank: self.stagings[rank].close(timeout_s))
         self.each(lambda rank: self.engines[rank].close(timeout_s))
-        self._threads.shutdown()
 
 
 class Sums:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from tests.processes import on_threads
+from tests.threads import on_threads
 from tests.tree_sum.reference import COMBINE, DISTRIBUTIONS, bits, elements, factors, tree
 
 RANKS = [1, 2, 3, 4, 5, 7, 8, 16]
