@@ -38,7 +38,7 @@ std::int64_t whole_segments(int ranks, const Bucket& bucket, const Link& link);
 
 // Of each of so many parts that go round a ring. A part is cut while a segment's transfer is longer
 // than 50 latencies, at most 8 times: two segments hide the latency of a round, and each one more
-// costs about a latency (shared memory, P = 2, 4 MiB: 2, 4, 8, 16 segments: 510, 520, 551, 592 us).
+// costs about a latency (seen on shared memory at P = 2; no record of it is left).
 double ring_cuts(int parts, const Bucket& bucket, const Link& link);
 
 }  // namespace patallreduce::algorithms

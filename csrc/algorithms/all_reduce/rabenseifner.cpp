@@ -142,8 +142,9 @@ class Rabenseifner {
 Steps rabenseifner(const Problem& problem, int rank) { return Rabenseifner(problem, rank).steps(); }
 
 // The parts of the largest block, cut for the cache only: messages in pieces let a balanced call
-// overlap sums with transfers, but get into each other's way once a rank is late (simulated, P = 8,
-// 4 MiB, 1 GB/s, 1, 2, 4, 8 pieces: 8.2, 7.8, 7.5, 7.6 ms; 2 ms late 10.0, 10.4, 11.6, 11.8).
+// overlap sums with transfers, but get into each other's way once a rank is late. Simulated
+// (benchmarks/segments.py), P = 8, 4 MiB, 1 GB/s, in 1, 2, 4, 8 pieces: 8.1, 7.7, 7.4, 7.4 ms; with
+// a rank late by 2 ms 10.1, 12.0, 13.3, 13.0 ms.
 std::int64_t halving_segments(int ranks, const Bucket& bucket, const Link&) {
   return in_parts(power_of_two_within(ranks), 1, bucket);
 }

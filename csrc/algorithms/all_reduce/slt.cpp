@@ -50,8 +50,8 @@ std::int64_t hockney_segments(double times, int ranks, const Bucket& bucket, con
 }  // namespace
 
 // Twice Hockney's number: consecutive messages overlap most of their latency, and what a segment
-// really costs is nearer to a quarter of it (8 ranks, 4 MiB, 200 Mbit/s: 128 to 256 segments were
-// best, Hockney's number is 75).
+// really costs is nearer to a quarter of it (seen with 8 ranks and 4 MiB at 200 Mbit/s; no record
+// of it is left).
 std::int64_t slt_segments(int ranks, const Bucket& bucket, const Link& link) {
   return hockney_segments(2, ranks, bucket, link);
 }
