@@ -44,6 +44,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if not item.config.pluginmanager.hasplugin("timeout"):  # nothing is limited without
+        return (yield)
     mark = item.get_closest_marker("timeout")
     limit_s = (mark.args[0] if mark else LIMIT_S) + INTERRUPTION_S
     faulthandler.dump_traceback_later(limit_s, exit=True, file=item.config.stash[STDERR])

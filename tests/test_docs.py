@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import patallreduce as pat
-from patallreduce.communicator.communicator import environment
+from patallreduce.communicator import environment
 
 ROOT = Path(__file__).parents[1]
 # What a user reads: README and the pages beside it.

@@ -4,7 +4,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.communicator.communicator import ucx
+from patallreduce.communicator import ucx
 from patallreduce.gpu.memory import check_ucx_takes_cuda
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from patallreduce import _core
-from patallreduce.communicator.communicator import ucx
+from patallreduce.communicator import ucx
 
 
 class Rank:
