@@ -9,6 +9,7 @@ template <typename Steps>
 void Ports<Steps>::line_up(std::int32_t rank, std::int32_t n) {
   steps_.lines_up(rank, n);
   Line& line = shares_ports() ? line_to_peer(rank, n) : ranks_[rank].line;
+  if (!line.sending && line.ready.empty()) return begin_to_send(rank, line, n, now_s_);
   line.ready.push_back({now_s_, n});
   // Behind what was ready earlier; ties in program order.
   for (std::size_t i = line.ready.size() - 1;
@@ -36,6 +37,11 @@ void Ports<Steps>::send_next(std::int32_t rank, Line& line) {
     line.ready.clear();
     line.next = 0;
   }
+  begin_to_send(rank, line, n, since_s);
+}
+
+template <typename Steps>
+void Ports<Steps>::begin_to_send(std::int32_t rank, Line& line, std::int32_t n, double since_s) {
   line.sending = true;
   auto& step = steps_.at(rank, n);
   if (since_s < now_s_) step.record = line.record;  // it waited for its turn

@@ -114,6 +114,7 @@ class Ports {
   void line_up(std::int32_t rank, std::int32_t n);
   Line& line_to_peer(std::int32_t rank, std::int32_t n);
   void send_next(std::int32_t rank, Line& line);
+  void begin_to_send(std::int32_t rank, Line& line, std::int32_t n, double since_s);
   void send(std::int32_t rank, std::int32_t n);
   double through_uplinks(std::int32_t from, std::int32_t to, double start_s, double bytes,
                          std::int32_t& cause);
