@@ -49,7 +49,7 @@ Item item_of(unsigned long seed, int index, int ranks) {
   Call& call = item.call;
   if (item.on_streams && is_dynamic(call.key)) call.key = {"rabenseifner", pick(random, 1, 9)};
   if (pick(random, 0, 2) == 0) {
-    call.stream = call.label = 0;
+    call.loop = call.label = 0;
     call.iteration = index;
     PlannedBucket bucket{call.count, 4, random_call(random, ranks, 4000).key};
     const bool by_hand = bucket.key.algorithm == "halving_doubling";
