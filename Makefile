@@ -9,6 +9,7 @@ NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -nam
 NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
 # Fakes of a GPU and of NCCL, which tests compile.
 FAKES := $(wildcard tests/fakes/*.cpp tests/fakes/*.h tests/gpu/*.cpp)
+CLAIRVOYANT_RIVALS := $(wildcard benchmarks/clairvoyant_rivals/*.cpp benchmarks/clairvoyant_rivals/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
@@ -36,11 +37,15 @@ demo: export PYTHONWARNINGS =
 demo: .venv/ready
 	@$(BIN)/python examples/demo.py
 
+# First what only computes or waits, in several processes; then what measures times, alone.
+JOBS ?= $(shell nproc)
 test: .venv/ready
-	$(BIN)/python -m pytest -q -m 'not slow'
+	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests INCLUDE=$(LIBUCX)include
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not alone'
+	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
-test-all: .venv/ready sanitize
-	$(BIN)/python -m pytest -q
+test-all: test sanitize
+	$(BIN)/python -m pytest -q -m slow
 
 # As benchmarks/results was made; RIVALS="gloo openmpi" where openmpi-bin and mpi4py are installed.
 RIVALS ?= gloo
@@ -102,37 +107,45 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(CLAIRVOYANT_RIVALS)
 
-# The core without Python under the sanitizers; SEED=... repeats a run.
+# The core without Python under the sanitizers; SEED=... repeats a run. `strict` is at -O0, where
+# nothing is inlined, and linked as a whole: a name defined twice is an error.
 SEED ?= 1
 LIBUCX = $(dir $(shell $(BIN)/python -c 'import libucx; print(libucx.__file__)'))
 SANITIZED := $(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(NATIVE_TESTS))
+STRICT := @tests/native/strict.flags
 export TSAN_OPTIONS := halt_on_error=1
 export ASAN_OPTIONS := detect_stack_use_after_return=1
 export UBSAN_OPTIONS := halt_on_error=1 print_stacktrace=1
 
 sanitize: .venv/ready
-	$(MAKE) --no-print-directory -j $$(nproc) build/address,undefined/core_tests build/thread/core_tests INCLUDE=$(LIBUCX)include
-	build/address,undefined/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
+	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests build/thread/core_tests INCLUDE=$(LIBUCX)include
+	build/strict/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
 # UCX patches the code of mmap for its registration cache, which crashes ThreadSanitizer's own.
 	UCX_MEM_MMAP_HOOK_MODE=none build/thread/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
 
-define sanitized
-build/$(1)/%.o: %.cpp $$(NATIVE) $$(NATIVE_TESTS) $$(FAKES)
-	@mkdir -p $$(@D)
-	g++ -std=c++17 -O1 -g -fsanitize=$(1) -fno-omit-frame-pointer -ffp-contract=off -Icsrc -isystem $$(INCLUDE) -c $$< -o $$@
-build/$(1)/core_tests: $$(SANITIZED:%.cpp=build/$(1)/%.o)
-	g++ -fsanitize=$(1) $$^ -pthread -ldl -o $$@
-endef
-comma := ,
-$(eval $(call sanitized,address$(comma)undefined))
-$(eval $(call sanitized,thread))
+# The standard library is compiled once, for that is most of the work at -O0.
+build/strict/standard.h.gch: tests/native/standard.h tests/native/strict.flags
+	@mkdir -p $(@D)
+	g++ $(STRICT) -x c++-header $< -o $@
+build/strict/%.o: %.cpp build/strict/standard.h.gch
+	@mkdir -p $(@D)
+	g++ $(STRICT) -MMD -MP -include build/strict/standard.h -Icsrc -isystem $(INCLUDE) -c $< -o $@
+build/strict/core_tests: $(SANITIZED:%.cpp=build/strict/%.o)
+	g++ $(STRICT) $^ -pthread -ldl -o $@
+build/thread/%.o: %.cpp
+	@mkdir -p $(@D)
+	g++ -std=c++17 -O1 -g -fsanitize=thread -fno-omit-frame-pointer -ffp-contract=off \
+	  -MMD -MP -Icsrc -isystem $(INCLUDE) -c $< -o $@
+build/thread/core_tests: $(SANITIZED:%.cpp=build/thread/%.o)
+	g++ -fsanitize=thread $^ -pthread -ldl -o $@
+-include $(shell find build/strict build/thread -name '*.d' 2>/dev/null)
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(FAKES)
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(CLAIRVOYANT_RIVALS)
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so

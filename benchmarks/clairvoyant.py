@@ -17,11 +17,11 @@ import json
 import random
 import statistics
 import time
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+from benchmarks.clairvoyant_rivals import WAYS, Made, Way
 from benchmarks.lab.arguments import command_line
 from benchmarks.lab.environment import processor
-from patallreduce import _core
 
 # CLV20, Table 1: how many times as long as the segment tree (linear, pairing heap).
 PUBLISHED_TIMES = {
@@ -42,8 +42,6 @@ PUBLISHED_TIMES = {
     ("skewed", 256): (0.64, 22.77),
     ("skewed", 512): (1.36, 82.98),
 }
-Implementation: TypeAlias = Literal["segment_tree", "bit_rows", "linear", "pairing_heap"]
-IMPLEMENTATIONS: list[Implementation] = ["segment_tree", "bit_rows", "linear", "pairing_heap"]
 
 
 def instance(choose: random.Random, pattern: str, ranks: int) -> tuple[list[float], int, float]:
@@ -55,9 +53,7 @@ def instance(choose: random.Random, pattern: str, ranks: int) -> tuple[list[floa
     return arrivals_s, choose.randrange(ranks), round_s
 
 
-def measure(
-    pattern: str, ranks: int, implementations: list[Implementation], repeats: int
-) -> dict[str, Any]:
+def measure(pattern: str, ranks: int, implementations: list[Way], repeats: int) -> dict[str, Any]:
     """Time all implementations on the same instances."""
     choose = random.Random(ranks)
     taken_s: dict[str, list[float]] = {name: [] for name in implementations}
@@ -66,9 +62,9 @@ def measure(
         arrivals_s, root, round_s = instance(choose, pattern, ranks)
         for name in implementations:
             start_s = time.thread_time()
-            made = _core.clairvoyant(name, ranks, ranks, arrivals_s, root, round_s)
+            made = Made(name, ranks, ranks, arrivals_s, root=root, segment_time_s=round_s)
             taken_s[name].append(time.thread_time() - start_s)
-            bits_per_cell[name] = made[1] * 8 / ranks**2
+            bits_per_cell[name] = made.state_bytes * 8 / ranks**2
             del made
     mean_s = {name: statistics.mean(times_s) for name, times_s in taken_s.items()}
     row: dict[str, Any] = {
@@ -93,9 +89,7 @@ def main() -> None:
     parser = command_line("clairvoyant", __doc__)
     parser.add_argument("--patterns", nargs="+", default=["uniform"])
     parser.add_argument("--ranks", nargs="+", type=int, default=[64, 128, 256, 512])
-    parser.add_argument(
-        "--implementations", nargs="+", choices=IMPLEMENTATIONS, default=IMPLEMENTATIONS
-    )
+    parser.add_argument("--implementations", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     for pattern in options.patterns:

@@ -25,7 +25,6 @@ from typing import Any
 from benchmarks.lab.arguments import command_line
 from benchmarks.lab.environment import processor
 from patallreduce import Link, _core
-from patallreduce.pricing.selection import new_selector
 
 COMPUTE_S, JITTER_S, LATE_S = 0.1, 0.002, 0.05
 FRACTIONS = (0.25, 0.5, 0.75)
@@ -56,7 +55,7 @@ def reports(ranks: int, iteration: int, start_s: float, jitter: random.Random) -
 
 def measure(ranks: int, iterations: int, seed: int) -> dict[str, Any]:
     """Replay; the first plan, made of nothing, does not count."""
-    leader = _core.Leader(ranks, new_selector(ranks, LINK))
+    leader = _core.Leader(ranks, _core.Selector(ranks, LINK))
     jitter = random.Random(seed)
     costs_s, decisions_s, message_bytes, algorithms = [], [], 0, set()
     for iteration in range(iterations):

@@ -7,10 +7,11 @@ bytes, and torch's own operation on one thread. GB/s count each operand read and
 written once; what the hardware moves besides (reading a line before writing it) is not counted,
 for any of them.
 
-The triad is a C++ loop of the core: a torch or numpy triad would bring a call overhead that
-counts at 64 KiB, and other vector code. All figures are medians; the ratio is the median of the
-ratios within one turn, because other processes use the same memory and come and go.
-Around the size of the last cache the ratio flatters the kernel, whose arrays torch shares.
+The triad is a C++ loop with the flags and the vector code of the core's kernels: a torch or numpy
+triad would bring a call overhead that counts at 64 KiB, and other vector code. All figures are
+medians; the ratio is the median of the ratios within one turn, because other processes use the same
+memory and come and go. Around the size of the last cache the ratio flatters the kernel, whose
+arrays torch shares.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import torch
 
 from benchmarks.lab.arguments import command_line
 from benchmarks.lab.environment import processor
+from benchmarks.triad import Triad, build_triad
 from patallreduce import _core
 
 OPS: dict[str, Callable[..., torch.Tensor]] = {
@@ -51,7 +53,7 @@ def seconds(call: Callable[[], object], calls: int) -> float:
 
 
 def measure(
-    dtype_name: str, op: str, form: str, size_bytes: int, repeats: int
+    yardstick: Triad, dtype_name: str, op: str, form: str, *, size_bytes: int, repeats: int
 ) -> dict[str, object]:
     """Time kernel, triad and torch in turns on arrays of `size_bytes` each."""
     dtype = getattr(torch, dtype_name)
@@ -78,9 +80,7 @@ def measure(
         )
 
     def triad() -> None:
-        _core.triad(
-            triad_a.data_ptr(), triad_b.data_ptr(), triad_c.data_ptr(), triad_a.numel(), 0.5
-        )
+        yardstick(triad_a.data_ptr(), triad_b.data_ptr(), triad_c.data_ptr(), triad_a.numel(), 0.5)
 
     def rival() -> None:
         OPS[op](received, held, out=out)
@@ -121,6 +121,7 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.set_num_threads(1)
+    yardstick = build_triad()
     where = {
         "vector_level": _core.vector_level(),
         "processor": processor(),
@@ -130,7 +131,9 @@ def main() -> None:
         for dtype in options.dtypes:
             for op in options.ops:
                 for form in options.forms:
-                    row = measure(dtype, op, form, size_bytes, options.repeats)
+                    row = measure(
+                        yardstick, dtype, op, form, size_bytes=size_bytes, repeats=options.repeats
+                    )
                     print(json.dumps({**row, **where}), flush=True)
 
 

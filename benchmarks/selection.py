@@ -17,10 +17,10 @@ from collections.abc import Callable
 
 from benchmarks.lab.arguments import command_line
 from benchmarks.lab.environment import processor
-from patallreduce import _core
+from patallreduce import Link, _core
 
 ELEMENT_BYTES = 4
-LATENCY_S, BYTES_PER_S, REDUCE_BYTES_PER_S = 20e-6, 25e6, 5e9  # 200 Mbit/s
+LINK = Link(20e-6, 25e6, 5e9)  # 200 Mbit/s
 
 Forecast = tuple[list[float], list[float], list[float]]  # arrivals, errors, computation
 
@@ -50,12 +50,12 @@ def processor_seconds(call: Callable[[], object], calls: int) -> float:
 
 def measure(ranks: int, elements: int, name: str, repeats: int) -> dict[str, object]:
     """Time priced and remembered choices of one pattern."""
-    transfer_s = elements * ELEMENT_BYTES / BYTES_PER_S
+    transfer_s = elements * ELEMENT_BYTES / LINK.bytes_per_s
     forecast = patterns(ranks, transfer_s)[name]
     priced_s, remembered_s = [], []
     choice = None
     for _ in range(repeats):
-        selector = _core.Selector(ranks, LATENCY_S, BYTES_PER_S, REDUCE_BYTES_PER_S)
+        selector = _core.Selector(ranks, LINK)
 
         def choose(selector: _core.Selector = selector) -> object:
             return selector.choose(elements, ELEMENT_BYTES, *forecast)

@@ -4,7 +4,7 @@
 
 Each iteration of a trace (each stage a job of its own, beginning with nothing learned) ends in one
 all-reduce of a message whose transfer takes a quarter of the stage's median spread, over the link
-named below, in fine segments by the rules of `patallreduce.selection`. Ways to order the ranks:
+named below, in fine segments by the rules of `choose_segments`. Ways to order the ranks:
 
     ring          no order
     predicted     slt in the order predicted when the leader decides (traces/replay.py)
@@ -63,9 +63,7 @@ class Job:
         self.elements = max(1, round(elements))
         self.message_bytes = self.elements * ELEMENT_BYTES
         self.transfer_s = LINK.transfer_s(self.message_bytes)
-        self.selector = _core.Selector(
-            ranks, LINK.latency_s, LINK.bytes_per_s, LINK.reduce_bytes_per_s
-        )
+        self.selector = _core.Selector(ranks, LINK)
         self.ring = pat.schedule("ring", ranks, self.segments("ring"))
 
     def segments(self, algorithm: str) -> int:

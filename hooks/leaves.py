@@ -38,6 +38,7 @@ from patallreduce.leaves.exchange import LeafExchange
 from patallreduce.leaves.kernels import Kernels
 from patallreduce.leaves.sums import add
 from patallreduce.leaves.tree import LeafTree, Node, run_of
+from patallreduce.pricing.schedules import SAFE
 
 Gradients = list[torch.Tensor]
 
@@ -165,7 +166,7 @@ class Leaves:
         rank, ranks = self._communicator.rank, self._communicator.ranks
         counts = torch.zeros(ranks, dtype=torch.int64)
         counts[rank] = count
-        self._communicator.all_reduce(counts, algorithm="ring", segments=1)
+        self._communicator.all_reduce(counts, algorithm=SAFE, segments=1)
         if len(set(counts.tolist())) > 1:
             raise ValueError(f"leaves: expected one number on all ranks, got {counts.tolist()}")
         if count < ranks:

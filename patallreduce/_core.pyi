@@ -1,7 +1,9 @@
 """Types of the native core, one section per file of csrc/bindings."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, overload
+
+from patallreduce.pricing.link import Link
 
 # Errors (csrc/errors.h)
 
@@ -89,19 +91,47 @@ def generate_steps(
     sum_s: float = 0.0,
     collective: str = "",
 ) -> list[Step]: ...
-def clairvoyant(
-    implementation: Literal["linear", "pairing_heap", "segment_tree", "bit_rows"],
-    ranks: int,
-    segments: int,
-    arrivals_s: Sequence[float] = ...,
-    root: int = 0,
-    segment_time_s: float = 0.0,
-) -> tuple[Schedule, int]: ...
 def verify(schedule: Schedule) -> None: ...
 def levels(schedule: Schedule, ports: int = 1) -> tuple[int, list[list[int]]]: ...
 def lanes(schedule: Schedule, lanes: int, ports: int = 1) -> list[list[int]]: ...
 def lanes_for(ranks: int) -> int: ...
-def algorithms() -> list[tuple[str, str, str, bool]]: ...
+
+# The book of algorithms (bindings/algorithms.cpp). `find_algorithm` raises ScheduleError for a name
+# that `collective` does not have; "": the first of the name.
+
+class Times(TypedDict):
+    segment_time_s: float
+    latency_s: float
+    sum_s: float
+
+class Algorithm:
+    @property
+    def name(self) -> str: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def uses_arrivals(self) -> bool: ...
+    @property
+    def dynamic(self) -> bool: ...
+    def segments(self, ranks: int, message_bytes: int, elements: int, link: Link) -> int: ...
+    def times(
+        self,
+        ranks: int,
+        segments: int,
+        message_bytes: int,
+        together: bool,
+        segment_time_s: float | None,
+        link: Callable[[], Link],
+    ) -> Times: ...
+    def estimate(
+        self, arrivals_s: Sequence[float], segments: int, message_bytes: int, link: Link
+    ) -> list[float]: ...
+
+def algorithms() -> list[Algorithm]: ...
+def find_algorithm(name: str, collective: str = "") -> Algorithm: ...
+def usual_algorithm(collective: str) -> Algorithm: ...
 
 # Reductions by raw address (bindings/reduction.cpp). `dtype` and `op` are names; an unknown one
 # raises ValueError. Addresses must be aligned to an element and stay valid during the call.
@@ -118,7 +148,6 @@ def combine(
 ) -> None: ...
 def scale_copy(out: int, source: int, count: int, dtype: str, scale: float) -> None: ...
 def divide(data: int, count: int, dtype: str, divisor: int) -> None: ...
-def triad(a: int, b: int, c: int, count: int, s: float) -> None: ...
 def flushes_subnormals() -> bool: ...
 def vector_level() -> str: ...
 
@@ -222,6 +251,11 @@ class Op:
 
 class ScheduleKey: ...
 
+# What the package runs by itself.
+def metering_key(segments: int) -> ScheduleKey: ...
+def swap_key(ranks: int) -> ScheduleKey: ...
+def spread_key(ranks: int) -> ScheduleKey: ...
+
 class Call:
     def __init__(
         self,
@@ -284,7 +318,7 @@ class Engine:
     @property
     def scratch_peak_bytes(self) -> int: ...
 
-# Collectives on a GPU's streams (csrc/gpu). `library`, streams and addresses as of
+# Collectives on a GPU's streams (csrc/gpu/nccl). `library`, streams and addresses as of
 # CudaReduction; nccl: path or name of NCCL's library; unique_ids: one per lane. Every rank queues
 # the same collectives in the same order, with programs of one schedule and equal options.
 
@@ -296,7 +330,7 @@ LaneStage: TypeAlias = tuple[int, int]  # names a group
 # lane, stage of the sums it waits for, groups it waits for, sends, receives
 Group: TypeAlias = tuple[int, int, list[LaneStage], list[Message], list[Message]]
 # first, last, out, also, received, its message if that is scratch, held, the caller's own value
-Apply: TypeAlias = tuple[int, int, str, str, str, int, str, bool]
+StreamSum: TypeAlias = tuple[int, int, str, str, str, int, str, bool]
 
 class StreamProgram:
     def __init__(
@@ -321,9 +355,9 @@ class StreamProgram:
     @property
     def shadow(self) -> bool: ...
     @property
-    def stages(self) -> list[tuple[int, list[Group], list[LaneStage], list[Apply]]]: ...
+    def stages(self) -> list[tuple[int, list[Group], list[LaneStage], list[StreamSum]]]: ...
     @property
-    def result_behind(self) -> list[LaneStage]: ...
+    def result_groups(self) -> list[LaneStage]: ...
 
 class StreamTicket:
     @property
@@ -362,7 +396,39 @@ class StreamExecutor:
     @property
     def events(self) -> int: ...
 
-# An engine's collectives on a GPU's memory (csrc/gpu/staged/staging.h). `direct`: the transport
+# An engine's collectives, over NCCL.
+
+class NcclTicket:
+    @property
+    def engine_ticket(self) -> Ticket: ...
+    @property
+    def arrival_s(self) -> float: ...
+    @property
+    def finish_s(self) -> float: ...
+    def check(self) -> None: ...
+
+class NcclCarrier:
+    def __init__(
+        self,
+        engine: Engine,
+        library: str,
+        nccl: str,
+        device: int,
+        unique_ids: list[bytes],
+        timeout_s: float,
+    ) -> None: ...
+    def submit(self, data: int, call: Call, stream: int, timeout_s: float) -> NcclTicket: ...
+    def next_done(self, timeout_s: float) -> NcclTicket | None: ...
+    def join(self, ticket: NcclTicket, stream: int) -> None: ...
+    def wait(self, ticket: NcclTicket) -> None: ...
+    def has_result(self, ticket: NcclTicket, within_s: float) -> bool: ...
+    def close(self, timeout_s: float) -> None: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def events(self) -> int: ...
+
+# An engine's collectives on a GPU's memory (csrc/gpu/staged/carrier.h). `direct`: the transport
 # moves the GPU's memory; else copies go through pinned memory of the host.
 
 class StagedTicket:
@@ -376,7 +442,7 @@ class StagedTicket:
     def finish_s(self) -> float: ...
     def check(self) -> None: ...
 
-class Staging:
+class StagedCarrier:
     def __init__(self, engine: Engine, library: str, device: int, direct: bool) -> None: ...
     def submit(
         self, data: int, call: Call, stream: int, timeout_s: float, queued: bool = True
@@ -402,36 +468,6 @@ def subtree(
 def message_count(distribution: list[int]) -> int: ...
 def tree_messages(distribution: list[int]) -> list[tuple[int, int, list[int]]]: ...
 def ranks_of(distribution: list[int], indices: list[int]) -> list[int]: ...
-
-class StreamWork:
-    @property
-    def engine_ticket(self) -> Ticket: ...
-    @property
-    def arrival_s(self) -> float: ...
-    @property
-    def finish_s(self) -> float: ...
-    def check(self) -> None: ...
-
-class StreamCalls:
-    def __init__(
-        self,
-        engine: Engine,
-        library: str,
-        nccl: str,
-        device: int,
-        unique_ids: list[bytes],
-        timeout_s: float,
-    ) -> None: ...
-    def submit(self, data: int, call: Call, stream: int, timeout_s: float) -> StreamWork: ...
-    def next_done(self, timeout_s: float) -> StreamWork | None: ...
-    def join(self, ticket: StreamWork, stream: int) -> None: ...
-    def wait(self, ticket: StreamWork) -> None: ...
-    def has_result(self, ticket: StreamWork, within_s: float) -> bool: ...
-    def close(self, timeout_s: float) -> None: ...
-    @property
-    def memory_bytes(self) -> int: ...
-    @property
-    def events(self) -> int: ...
 
 class TreeReducer:
     def __init__(self, engine: Engine) -> None: ...
@@ -561,27 +597,19 @@ class Predictor:
 def predict_component(component: str, values: Sequence[float]) -> float: ...
 def component_names() -> list[str]: ...
 
-# Simulation (bindings/simulation.cpp). The last five are a link's fields.
+# Simulation (bindings/simulation.cpp).
 
 def simulate(
     schedule: Schedule,
     message_bytes: int,
     arrivals_s: Sequence[float],
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
+    link: Link,
 ) -> tuple[list[float], float, float]: ...
 def simulate_ports(
     schedule: Schedule,
     message_bytes: int,
     arrivals_s: Sequence[float],
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
+    link: Link,
 ) -> list[tuple[int, float, float]]: ...
 
 # (finish_s, average_elapsed_s, after_last_arrival_s, sends_s, receives_s, works_s, critical_path)
@@ -606,11 +634,7 @@ class Network:
     posted_before_arrival: bool
     def add_hockney(
         self,
-        latency_s: float,
-        bytes_per_s: float,
-        reduce_bytes_per_s: float,
-        transfers_s: Sequence[tuple[float, float]],
-        port_share: float,
+        link: Link,
     ) -> None: ...
     def add_loggp(
         self,
@@ -654,20 +678,7 @@ def simulate_algorithm(
     sum_s: float = 0.0,
     collective: str = "",
 ) -> Account: ...
-def transfer_s(
-    message_bytes: float, bytes_per_s: float, transfers_s: Sequence[tuple[float, float]]
-) -> float: ...
-def estimate(
-    algorithm: str,
-    arrivals_s: Sequence[float],
-    segments: int,
-    message_bytes: float,
-    latency_s: float,
-    bytes_per_s: float,
-    reduce_bytes_per_s: float,
-    transfers_s: Sequence[tuple[float, float]],
-    port_share: float,
-) -> list[float]: ...
+def transfer_s(message_bytes: float, link: Link) -> float: ...
 
 # Selection (bindings/simulation.cpp). A choice is (algorithm, segments, arrivals_s, segment_time_s,
 # price_s); its arrivals are whole numbers of the pattern class.
@@ -676,11 +687,7 @@ class Selector:
     def __init__(
         self,
         ranks: int,
-        latency_s: float,
-        bytes_per_s: float,
-        reduce_bytes_per_s: float,
-        transfers_s: Sequence[tuple[float, float]] = ...,
-        port_share: float = 0.25,
+        link: Link,
     ) -> None: ...
     def choose(
         self,

@@ -1,17 +1,56 @@
-"""Fixtures shared by all tests."""
+"""Fixtures shared by all tests, and what ends a test that hangs.
+
+A rank that hangs is ended or left behind by what started it (processes.py, threads.py). A test that
+hangs otherwise is interrupted by pytest-timeout; one that cannot be, for it never comes back to
+Python, ends its process with all stacks. `make test` has pytest-xdist go on in another one.
+"""
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from tests.processes import RankProcesses
+from tests.processes import LIMIT_S, RankProcesses, start_server
+
+SLOW_LIMIT_S = 15 * 60
+INTERRUPTION_S = 5  # at most, of a test by pytest-timeout
 
 # A job in the background of a shell script ignores SIGINT, and so would the ranks that tests start
 # and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+STDERR = pytest.StashKey[int]()  # where nothing is captured
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = os.dup(sys.stderr.fileno())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any("processes" in getattr(item, "fixturenames", ()) for item in session.items):
+        start_server()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    mark = item.get_closest_marker("timeout")
+    limit_s = (mark.args[0] if mark else LIMIT_S) + INTERRUPTION_S
+    faulthandler.dump_traceback_later(limit_s, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")

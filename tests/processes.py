@@ -1,24 +1,29 @@
-"""Ranks for tests: as processes with a gloo group between them, and as threads over loopback.
+"""Ranks for tests, as processes with a gloo group between them; as threads: threads.py.
 
 Importing torch takes seconds, so one pool of worker processes serves a whole test session. They
 are forked from a server that has imported it already, which makes a worker that died or hung cheap
 to replace. Every run gives its ranks a process group of their own, so no test sees another's.
+
+A rank that hangs is killed, and fails its test with its stack.
 """
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import faulthandler
 import itertools
 import multiprocessing
+import os
 import pickle
+import signal
 import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -26,9 +31,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from patallreduce import Communicator
+# Of a whole test; where pytest-timeout looks for it, too. On a slow machine: PYTEST_TIMEOUT=200.
+LIMIT_S = float(os.environ.setdefault("PYTEST_TIMEOUT", "50"))
+USUAL_S = 0.8 * LIMIT_S  # so that ranks are named before the test is ended
 
 _GLOO_TIMEOUT_S = 30.0
+_STACK_S = 2.0  # to write it; a stopped process does not
+_PR_SET_PDEATHSIG = 1
 
 
 class RankDiedError(Exception):
@@ -42,18 +51,23 @@ class RankFailure:
     error: BaseException
 
 
+def start_server() -> None:
+    """Start the server that workers are forked from; it imports torch meanwhile."""
+    forkserver.set_forkserver_preload(["pytest", "torch.distributed", "patallreduce"])
+    forkserver.ensure_running()
+
+
 class RankProcesses:
     """A growing pool of worker processes, each a rank of one run at a time."""
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["pytest", "torch.distributed", "patallreduce"])
         self._workers: list[tuple[Any, Connection]] = []
         self._stores = tempfile.TemporaryDirectory(prefix="patallreduce-test-")
         self._runs = itertools.count()
 
     def run(
-        self, ranks: int, function: Callable[..., Any], *args: Any, timeout_s: float = 60.0
+        self, ranks: int, function: Callable[..., Any], *args: Any, timeout_s: float = USUAL_S
     ) -> list[Any]:
         """Call `function(*args)` on every rank; what each returned, in rank order.
 
@@ -75,7 +89,7 @@ class RankProcesses:
         return outcomes
 
     def outcomes(
-        self, ranks: int, function: Callable[..., Any], *args: Any, timeout_s: float = 60.0
+        self, ranks: int, function: Callable[..., Any], *args: Any, timeout_s: float = USUAL_S
     ) -> list[Any]:
         """As `run`, but a `RankFailure` stands in the place of a rank that raised or died."""
         while len(self._workers) < ranks:
@@ -83,15 +97,20 @@ class RankProcesses:
         store = str(Path(self._stores.name) / str(next(self._runs)))
         deadline_s = time.monotonic() + timeout_s
         for rank in range(ranks):
-            job = pickle.dumps((rank, ranks, store, timeout_s, pickle.dumps((function, args))))
+            job = pickle.dumps((rank, ranks, store, pickle.dumps((function, args))))
             self._workers[rank][1].send_bytes(job)
         outcomes: list[Any] = [None] * ranks
         waiting = {self._workers[rank][1]: rank for rank in range(ranks)}
-        while waiting:
-            ready = wait(list(waiting), max(deadline_s - time.monotonic(), 0))
-            for connection in ready or list(waiting):
-                rank = waiting.pop(connection)  # type: ignore[index]
-                outcomes[rank] = self._outcome(rank, finished=bool(ready))
+        try:
+            while waiting:
+                ready = wait(list(waiting), max(deadline_s - time.monotonic(), 0))
+                for connection in ready or list(waiting):
+                    rank = waiting.pop(connection)  # type: ignore[index]
+                    outcomes[rank] = self._outcome(rank, finished=bool(ready))
+        except BaseException as error:  # the test's own limit, or Ctrl-C
+            for rank in waiting.values():
+                error.add_note(str(self._outcome(rank, finished=False).error))
+            raise
         return outcomes
 
     def close(self) -> None:
@@ -106,7 +125,9 @@ class RankProcesses:
 
     def _start(self) -> tuple[Any, Connection]:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
+        process = self._context.Process(
+            target=_serve, args=(theirs, self._stores.name), daemon=True
+        )
         process.start()
         theirs.close()
         return process, ours
@@ -116,7 +137,7 @@ class RankProcesses:
         try:
             if finished:
                 return pickle.loads(connection.recv_bytes())
-            reason = "gave no result in time"
+            reason = f"gave no result in time\n{self._stack(process)}"
         except EOFError:
             process.join(5)
             reason = f"ended with exit code {process.exitcode}"
@@ -125,6 +146,23 @@ class RankProcesses:
         self._workers[rank] = self._start()
         return RankFailure(RankDiedError(f"rank {rank} {reason}"))
 
+    def _stack(self, process: Any) -> str:
+        """Where each thread of a worker is, the last call first."""
+        file = _stack_file(self._stores.name, process.pid)
+        os.kill(process.pid, signal.SIGUSR1)
+        until_s = time.monotonic() + _STACK_S
+        seen = ""
+        while not seen or seen != file.read_text():  # still written
+            if time.monotonic() > until_s:
+                return "(no stack: the process is stopped)"
+            seen = file.read_text()
+            time.sleep(0.05)
+        return seen
+
+
+def _stack_file(folder: str, pid: int) -> Path:
+    return Path(folder) / f"stack-{pid}"
+
 
 def _kill(process: Any) -> None:
     process.kill()  # also a stopped process; no effect on a dead one
@@ -132,18 +170,19 @@ def _kill(process: Any) -> None:
     process.close()
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, folder: str) -> None:
+    # With the server it was forked from, which ends with the tests however they end.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     faulthandler.enable()
-    torch.set_num_threads(1)  # there are more ranks than cores
-    while True:
-        try:
-            rank, ranks, store, timeout_s, call = pickle.loads(connection.recv_bytes())
-        except EOFError:
-            return
-        faulthandler.dump_traceback_later(timeout_s - 1)  # shows where a hanging rank hangs
-        outcome = _run(rank, ranks, store, call)
-        faulthandler.cancel_dump_traceback_later()
-        connection.send_bytes(outcome)
+    with open(_stack_file(folder, os.getpid()), "w") as stack:
+        faulthandler.register(signal.SIGUSR1, stack)
+        torch.set_num_threads(1)  # there are more ranks than cores
+        while True:
+            try:
+                rank, ranks, store, call = pickle.loads(connection.recv_bytes())
+            except EOFError:
+                return
+            connection.send_bytes(_run(rank, ranks, store, call))
 
 
 def _run(rank: int, ranks: int, store: str, call: bytes) -> bytes:
@@ -175,21 +214,3 @@ def _pickled(error: BaseException) -> bytes:
         stand_in.__notes__ = error.__notes__
         return pickle.dumps(RankFailure(stand_in))
     return pickled
-
-
-def on_threads(
-    communicators: Sequence[Communicator], function: Callable[..., Any], *args: Any
-) -> list[Any]:
-    """Call `function(communicator, *args)` on a thread per rank; results, in rank order."""
-    with ThreadPoolExecutor(len(communicators)) as threads:
-        calls = [threads.submit(function, c, *args) for c in communicators]
-        return [call.result(timeout=60) for call in calls]
-
-
-def errors_on_threads(
-    communicators: Sequence[Communicator], function: Callable[..., Any], *args: Any
-) -> list[BaseException | None]:
-    """As `on_threads`, but what each rank raised, or None."""
-    with ThreadPoolExecutor(len(communicators)) as threads:
-        calls = [threads.submit(function, c, *args) for c in communicators]
-        return [call.exception(timeout=60) for call in calls]

@@ -106,3 +106,13 @@ def test_every_decision_says_why():
         assert "\n  Why: " in decision, decision
         if ARCHITECTURE.index(decision) < gpu:
             assert "\n  Measured: " in decision, decision
+
+
+@pytest.mark.parametrize("walk", ["A bucket, from hook to wire and back", "An arrival, to a plan"])
+def test_a_walk_names_each_of_its_files_once_and_counts_them(walk: str):
+    text = ARCHITECTURE.split(f"### {walk}\n")[1].split("\n### ")[0]
+    files = re.findall(r"`((?:hooks|patallreduce|csrc)/[\w./]+\.\w+)`", text)
+    counted = re.search(r"\*\*(\d+) files\*\*", text)
+    assert counted
+    assert int(counted[1]) == len(files) == len(set(files))
+    assert [file for file in files if not (ROOT / file).is_file()] == []

@@ -1,7 +1,9 @@
 """What the documents say exists."""
 
+import argparse
 import re
-import subprocess
+import runpy
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,10 +17,57 @@ ROOT = Path(__file__).parents[1]
 README = "\n".join(
     page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 )
-DOCUMENTS = [README] + [
-    (ROOT / name).read_text(encoding="utf-8")
-    for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "GPU.md")
-]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+DOCUMENTS = [*PAGES, ROOT / "benchmarks" / "results" / "README.md"]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+of_every_document = pytest.mark.parametrize(
+    "document", sorted(DOCUMENTS), ids=lambda path: str(path.relative_to(ROOT))
+)
+
+
+class Parsed(BaseException):
+    """The arguments are right; nothing has run yet."""
+
+
+def commands(text):
+    """The commands `python -m ...` of this project in a text, each a list of arguments."""
+    text = text.replace("\\\n", " ").replace("$(RIVALS)", "gloo openmpi")
+    text = re.sub(r"\$\(or .*", "FOLDER", text)
+    found = re.findall(r"python3? -m ((?:benchmarks|patallreduce)\b[^`\n#|>]*)", text)
+    return [shlex.split(command) for command in found]
+
+
+@pytest.fixture(name="parse")
+def parse_fixture(monkeypatch, capsys):
+    """Run a command up to where it has parsed its arguments; what is wrong with them."""
+    understand = argparse.ArgumentParser.parse_args
+
+    def parse_args(parser, given=None, namespace=None):
+        understand(parser, given, namespace)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+
+    def said_by(module, *arguments):
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        for name in (module, f"{module}.__main__"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        with pytest.raises((Parsed, SystemExit)):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return capsys.readouterr()
+
+    def parse(module, *arguments):
+        wrong = said_by(module, *arguments).err
+        if "arguments are required" not in wrong:
+            return wrong
+        # The text names the command without all of its arguments: those that it names exist.
+        subcommand = [argument for argument in arguments[:1] if not argument.startswith("-")]
+        known = said_by(module, *subcommand, "--help").out
+        assert known, wrong
+        options = [argument for argument in arguments if argument.startswith("--")]
+        return " ".join(option for option in options if option not in known)
+
+    return parse
 
 
 def test_every_algorithm_has_a_source_and_is_in_the_readme():
@@ -36,33 +85,37 @@ def test_every_algorithm_file_names_cost_and_source():
             assert word in head, (name, word)
 
 
-@pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=["README", "ARCHITECTURE", "CONTRIBUTING", "GPU"]
-)
+@of_every_document
 def test_make_targets_named_in_documents_exist(document):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`make ([a-z-]+)`", document):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for target in re.findall(r"`make ([a-z-]+)`", document.read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
 
 
-@pytest.mark.parametrize(
-    "document", DOCUMENTS, ids=["README", "ARCHITECTURE", "CONTRIBUTING", "GPU"]
-)
+@of_every_document
 def test_files_named_in_documents_exist(document):
-    for path in re.findall(r"`((?:csrc|tests|examples|benchmarks|hooks)/[\w./-]+)`", document):
+    paths = r"`((?:csrc|tests|examples|benchmarks|hooks)/[\w./-]+)`"
+    for path in re.findall(paths, document.read_text(encoding="utf-8")):
         assert (ROOT / path).exists(), path
 
 
-def test_commands_in_the_readme_exist():
-    for command in re.findall(r"python -m patallreduce (\w+)", README):
-        result = subprocess.run(
-            [sys.executable, "-m", "patallreduce", command, "--help"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
+@of_every_document
+def test_commands_in_documents_exist_and_take_their_arguments(document, parse):
+    for command in commands(document.read_text(encoding="utf-8")):
+        assert parse(*command) == "", shlex.join(command)
+
+
+def test_commands_of_the_makefile_exist_and_take_their_arguments(parse):
+    found = commands(MAKEFILE)
+    assert len(found) > 20
+    for command in found:
+        assert parse(*command) == "", shlex.join(command)
+
+
+def test_wrong_commands_would_be_found(parse):
+    text = "`python -m benchmarks.arrivals --dealys 1`, `python -m patallreduce schedule --steams`"
+    wrong, part = commands(text)
+    assert "--dealys" in parse(*wrong)
+    assert parse(*part) == "--steams"
 
 
 def test_public_names_are_documented():

@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "reduction": set(),
     "transport": set(),
     "executor": {"schedule", "reduction", "transport"},
-    "tree_sum": {"reduction", "executor"},
+    "tree_sum": {"algorithms", "reduction", "executor"},
     "gpu": {"schedule", "reduction", "executor"},
 }
 FOLDERS = sorted(path.name for path in CORE.iterdir() if path.is_dir())
@@ -61,6 +61,47 @@ def test_every_folder_has_a_namespace_of_its_own():
         name = "patallreduce" + (f"::{parts[0]}" if len(parts) > 1 else "")
         opened = re.findall(r"^namespace (\w\S*) \{", source.read_text(), re.MULTILINE)
         assert set(opened) <= {name}, f"{source} opens {opened}, expected {name}"
+
+
+def classes(text):
+    """Names of the classes that a header defines, nested ones as Outer::Inner."""
+    text = re.sub(r"//[^\n]*", "", text)
+    found, inside = [], []  # inside: per open brace, the class it belongs to
+    kinds = r"(?:enum\s+class|enum|class|struct|union)"
+    # A definition up to its brace, without a template's parameters; or any other brace.
+    token = rf"(?<![<,\w]){kinds}\s+(\w+)(?:\s+final)?(?:\s*:[^:;{{}}()][^;{{}}()]*)?\s*{{|[{{}}]"
+    for match in re.finditer(token, text):
+        if match[0] == "}":
+            inside.pop()
+            continue
+        inside.append(match[1])
+        if match[1]:
+            found.append("::".join(filter(None, inside)))
+    return found
+
+
+def test_no_two_headers_of_a_folder_define_a_class_of_one_name():
+    owners = {}
+    for header in SOURCES:
+        if header.suffix in {".h", ".cuh"}:
+            folder = header.relative_to(CORE).parts[0] if header.parent != CORE else ""
+            for name in classes(header.read_text()):
+                owners.setdefault((folder, name), []).append(header.name)
+    assert ("executor", "Engine") in owners
+    twice = {name: headers for name, headers in owners.items() if len(headers) > 1}
+    assert twice == {}
+
+
+def test_a_second_class_of_one_name_would_be_found():
+    text = """
+    struct Plan;  // class Plan {
+    template <class Value> class Queue final : public Base<Value> {
+      struct Item { int value = f({}); };
+      void push(struct Item item) { }
+    };
+    enum class Verb : char { send };
+    """
+    assert classes(text) == ["Queue", "Queue::Item", "Verb"]
 
 
 def test_quoted_includes_are_paths_of_the_core():

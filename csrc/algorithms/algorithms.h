@@ -2,6 +2,11 @@
 // `problem` has been checked and `rank` is in range.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/segments.h"
+#include "algorithms/times.h"
 #include "schedule/schedule.h"
 
 namespace patallreduce::algorithms {
@@ -60,5 +65,43 @@ std::vector<Steps> clairvoyant_all_reduce(const Problem& problem);
 // Round by round, for algorithms/generated.cpp: all rounds of a rank in order are its steps.
 int ring_rounds(const Problem& problem);
 void append_ring_round(const Problem& problem, int rank, int round, Steps& steps);
+
+// How many segments suit a message: rules of single algorithms (whose file has it) or families.
+// `ranks` is 2 or more. See segments.h.
+std::int64_t ring_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t slt_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t halving_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t reproducible_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t two_tree_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t radix_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t chain_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t k_chain_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t binary_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t clairvoyant_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t clairvoyant_all_reduce_segments(int ranks, const Bucket& bucket, const Link& link);
+
+Times clairvoyant_times(const Timed& timed);
+
+// For registry.h's Pricing.
+using Counts = std::vector<std::int64_t>;
+Counts ring_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
+Counts slt_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
+Counts doubling_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
+Counts halving_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
+
+using Finishes = std::vector<double>;  // [rank]
+// 2(P - 1) rounds of a part.
+Finishes estimate_ring(const std::vector<double>& arrivals_s, int segments, double message_bytes,
+                       const Link& link);
+// log2 P rounds of the whole message; two more if P is no power of two.
+Finishes estimate_doubling(const std::vector<double>& arrivals_s, int segments,
+                           double message_bytes, const Link& link);
+// Halving, then doubling; each moves (P - 1) / P of the message. Ranks that are no power of two: a
+// further exchange for each smaller block.
+Finishes estimate_halving(const std::vector<double>& arrivals_s, int segments, double message_bytes,
+                          const Link& link);
+// The ranks being given in the order of the chain.
+Finishes estimate_slt(const std::vector<double>& arrivals_s, int segments, double message_bytes,
+                      const Link& link);
 
 }  // namespace patallreduce::algorithms

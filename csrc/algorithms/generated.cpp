@@ -1,25 +1,8 @@
 #include "algorithms/generated.h"
 
-#include "algorithms/algorithms.h"
-#include "algorithms/registry.h"
-
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-using schedule::StepSource;
-
 namespace {
-
-struct Rounds {
-  Steps (*generate)(const Problem& problem, int rank);  // whose rounds they are
-  int (*count)(const Problem& problem);
-  void (*append)(const Problem& problem, int rank, int round, Steps& steps);
-};
-
-constexpr Rounds known_rounds[] = {
-    {ring, ring_rounds, append_ring_round},
-};
 
 class ByRounds : public StepSource {
  public:
@@ -33,7 +16,7 @@ class ByRounds : public StepSource {
   }
 
  private:
-  const Rounds rounds_;
+  const Rounds& rounds_;
   const int count_;
 };
 
@@ -56,14 +39,10 @@ class ByRank : public StepSource {
 
 }  // namespace
 
-std::unique_ptr<StepSource> generated(const std::string& algorithm, const Problem& problem,
-                                      const std::string& collective) {
-  const Algorithm& found = find_algorithm(algorithm, collective);
+std::unique_ptr<StepSource> generated(const Algorithm& algorithm, const Problem& problem) {
   check(problem);
-  for (const Rounds& rounds : known_rounds) {
-    if (rounds.generate == found.generate) return std::make_unique<ByRounds>(problem, rounds);
-  }
-  return std::make_unique<ByRank>(problem, found);
+  if (algorithm.rounds.append) return std::make_unique<ByRounds>(problem, algorithm.rounds);
+  return std::make_unique<ByRank>(problem, algorithm);
 }
 
 }  // namespace patallreduce::algorithms

@@ -3,17 +3,15 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
+#include "algorithms/registry.h"
 #include "schedule/step_source.h"
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
 using schedule::StepSource;
 
-// Throws ScheduleError for an unknown algorithm or a problem that makes no sense.
-std::unique_ptr<StepSource> generated(const std::string& algorithm, const Problem& problem,
-                                      const std::string& collective = "");
+// Throws ScheduleError for a problem that makes no sense.
+std::unique_ptr<StepSource> generated(const Algorithm& algorithm, const Problem& problem);
 
 }  // namespace patallreduce::algorithms

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "algorithms/algorithms.h"
 #include "algorithms/pass.h"
 #include "algorithms/powers.h"
 #include "algorithms/trees.h"
@@ -33,6 +34,12 @@ std::vector<int> radices_within(int ranks) {
       for (; left % radix == 0; left /= radix) radices.push_back(radix);
     if (left == 1) return radices;
   }
+}
+
+int ids_within(int ranks) {
+  int ids = 1;
+  for (const int radix : radices_within(ranks)) ids *= radix;
+  return ids;
 }
 
 std::vector<RadixRound> halving_rounds(int ranks) {
@@ -137,6 +144,10 @@ void RadixSteps::gather() {
       pass(steps, Verb::recv, rank_of_id(from), slice(from, i + 1), round_);
     }
   }
+}
+
+std::int64_t radix_segments(int ranks, const Bucket& bucket, const Link&) {
+  return in_parts(ids_within(ranks), 1, bucket);
 }
 
 }  // namespace patallreduce::algorithms

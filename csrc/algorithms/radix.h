@@ -35,7 +35,9 @@ struct RadixRound {
 
 // Strides 1, k1, k1 k2, ...
 std::vector<RadixRound> nearest_first(const std::vector<int>& radices);
-// Of Q, the largest number <= ranks without prime factors but 2 and 3: fours, a two, threes.
+// Q, the largest number <= ranks without prime factors but 2 and 3.
+int ids_within(int ranks);
+// Of Q: fours, a two, threes.
 std::vector<int> radices_within(int ranks);
 // Radices 2 for the largest power of two <= ranks, at half its distance first: the slices then lie
 // in the order of the ids.

@@ -1,14 +1,12 @@
 // Adding an algorithm: its file, a declaration in algorithms.h, one entry here.
 #include "algorithms/registry.h"
 
+#include <algorithm>
+
 #include "algorithms/algorithms.h"
 #include "errors.h"
 
 namespace patallreduce::algorithms {
-
-using schedule::Problem;
-using schedule::Schedule;
-using schedule::Steps;
 
 namespace {
 
@@ -20,86 +18,153 @@ constexpr char thesis_broadcast[] = THESIS "broadcast";
 constexpr char thesis_all_gather[] = THESIS "allgather";
 constexpr char thesis_barrier[] = THESIS "barrier";
 #undef THESIS
+constexpr char thakur[] = "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66";
+constexpr char thakur_4_3[] = "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3";
+constexpr char rabenseifner_2004[] = "Rabenseifner, ICCS 2004, LNCS 3036, 1-9";
+
+// What not every algorithm has.
+Algorithm usual(Algorithm algorithm) {
+  algorithm.usual = true;
+  return algorithm;
+}
+
+Algorithm of_the_tree(Algorithm algorithm) {
+  algorithm.tree = true;
+  return algorithm;
+}
+
+Algorithm by_rounds(Algorithm algorithm, Rounds rounds) {
+  algorithm.rounds = rounds;
+  return algorithm;
+}
+
+Algorithm priced(Algorithm algorithm, Pricing pricing) {
+  algorithm.pricing = pricing;
+  return algorithm;
+}
+
+Algorithm timed(Algorithm algorithm, Times (*times)(const Timed&)) {
+  algorithm.times = times;
+  return algorithm;
+}
+
+Algorithm all_at_once(Algorithm algorithm, std::vector<Steps> (*generate_all)(const Problem&)) {
+  algorithm.generate_all = generate_all;
+  return algorithm;
+}
 
 }  // namespace
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> all{
-      {"ring", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66", false, ring},
-      {"slt", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
-       true, slt},
-      {"slt_dynamic", "all_reduce",
-       "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is found "
-       "while "
-       "it runs",
-       true, slt_dynamic, true},
-      {"prr", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
-       true, prr},
-      {"recursive_doubling", "all_reduce", "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66",
-       false, recursive_doubling},
-      {"rabenseifner", "all_reduce", "Rabenseifner, ICCS 2004, LNCS 3036, 1-9", false,
-       rabenseifner},
-      {"reproducible", "all_reduce",
-       "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; holders: ours",
-       false, reproducible, false, true},
-      {"binomial_all_reduce", "all_reduce", thesis_all_reduce, false, binomial_all_reduce, false,
-       true},
+      by_rounds(priced(usual({"ring", "all_reduce", thakur, Uses::nothing, ring, ring_segments}),
+                       {ring_segments_to_price, estimate_ring}),
+                {ring_rounds, append_ring_round}),
+      priced(
+          {"slt", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
+           Uses::order, slt, slt_segments},
+          {slt_segments_to_price, estimate_slt}),
+      priced({"slt_dynamic", "all_reduce",
+              "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is "
+              "found while it runs",
+              Uses::real_order, slt_dynamic, slt_segments},
+             {slt_segments_to_price, estimate_slt}),
+      timed(priced({"prr", "all_reduce",
+                    "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
+                    Uses::times, prr, ring_segments},
+                   {ring_segments_to_price, nullptr}),
+            part_time),
+      priced({"recursive_doubling", "all_reduce", thakur, Uses::nothing, recursive_doubling,
+              whole_segments},
+             {doubling_segments_to_price, estimate_doubling}),
+      priced({"rabenseifner", "all_reduce", rabenseifner_2004, Uses::nothing, rabenseifner,
+              halving_segments},
+             {halving_segments_to_price, estimate_halving}),
+      of_the_tree({"reproducible", "all_reduce",
+                   "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; "
+                   "holders: ours",
+                   Uses::nothing, reproducible, reproducible_segments}),
+      of_the_tree({"binomial_all_reduce", "all_reduce", thesis_all_reduce, Uses::nothing,
+                   binomial_all_reduce, whole_segments}),
       {"two_tree", "all_reduce", "Sanders, Speck, Traeff, Parallel Computing 35 (2009), 581-594",
-       false, two_tree},
+       Uses::nothing, two_tree, two_tree_segments},
       {"radix_k", "all_reduce",
        "Peterka, Goodell, Ross, Shen, Thakur, SC 2009; Marendic et al., J. Supercomput. 72 (2016), "
        "section 5.5.4",
-       false, radix_k},
-      {"clairvoyant", "all_reduce",
-       "what Proficz, Ocetkiewicz, J. Supercomput. (2020) leave to future work; the hubs: ours",
-       true, clairvoyant_all_reduce_steps, false, false, clairvoyant_all_reduce},
-      {"flat_reduce", "reduce", thesis_reduce, false, flat_reduce},
-      {"chain_reduce", "reduce", thesis_reduce, false, chain_reduce},
-      {"k_chain_reduce", "reduce", thesis_reduce, false, k_chain_reduce},
-      {"binomial_reduce", "reduce", thesis_reduce, false, binomial_reduce},
-      {"binary_reduce", "reduce", thesis_reduce, false, binary_reduce},
-      {"in_order_binary_reduce", "reduce", thesis_reduce, false, in_order_binary_reduce},
+       Uses::nothing, radix_k, radix_segments},
+      all_at_once(
+          timed({"clairvoyant", "all_reduce",
+                 "what Proficz, Ocetkiewicz, J. Supercomput. (2020) leave to future work; "
+                 "the hubs: ours",
+                 Uses::times, clairvoyant_all_reduce_steps, clairvoyant_all_reduce_segments},
+                round_times),
+          clairvoyant_all_reduce),
+
+      {"flat_reduce", "reduce", thesis_reduce, Uses::nothing, flat_reduce, whole_segments},
+      {"chain_reduce", "reduce", thesis_reduce, Uses::nothing, chain_reduce, chain_segments},
+      {"k_chain_reduce", "reduce", thesis_reduce, Uses::nothing, k_chain_reduce, k_chain_segments},
+      {"binomial_reduce", "reduce", thesis_reduce, Uses::nothing, binomial_reduce, whole_segments},
+      {"binary_reduce", "reduce", thesis_reduce, Uses::nothing, binary_reduce, binary_segments},
+      {"in_order_binary_reduce", "reduce", thesis_reduce, Uses::nothing, in_order_binary_reduce,
+       binary_segments},
       {"parallel_ring_reduce", "reduce",
-       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013, section 5.5.2", false,
-       parallel_ring_reduce},
-      {"rabenseifner_reduce", "reduce", "Rabenseifner, ICCS 2004, LNCS 3036, 1-9", false,
-       rabenseifner_reduce},
+       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013, section 5.5.2", Uses::nothing,
+       parallel_ring_reduce, ring_segments},
+      {"rabenseifner_reduce", "reduce", rabenseifner_2004, Uses::nothing, rabenseifner_reduce,
+       halving_segments},
       {"radix_k_reduce", "reduce",
-       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013, section 5.5.4", false,
-       radix_k_reduce},
-      {"local_redirect_reduce", "reduce",
-       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013, section 2.3; Euro-Par 2012", true,
-       local_redirect_reduce},
-      {"ring_reduce_scatter", "reduce_scatter", thesis_reduce_scatter, false, ring_reduce_scatter},
-      {"recursive_halving_reduce_scatter", "reduce_scatter", thesis_reduce_scatter, false,
-       recursive_halving_reduce_scatter},
-      {"flat_broadcast", "broadcast", thesis_broadcast, false, flat_broadcast},
-      {"chain_broadcast", "broadcast", thesis_broadcast, false, chain_broadcast},
-      {"binomial_broadcast", "broadcast", thesis_broadcast, false, binomial_broadcast},
-      {"binary_broadcast", "broadcast", thesis_broadcast, false, binary_broadcast},
-      {"split_binary_broadcast", "broadcast", thesis_broadcast, false, split_binary_broadcast},
-      {"pairwise_all_gather", "all_gather",
-       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
-       pairwise_all_gather},
-      {"ring_all_gather", "all_gather", thesis_all_gather, false, ring_all_gather},
-      {"recursive_doubling_all_gather", "all_gather", thesis_all_gather, false,
-       recursive_doubling_all_gather},
+       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013, section 5.5.4", Uses::nothing,
+       radix_k_reduce, radix_segments},
+      timed({"local_redirect_reduce", "reduce",
+             "Marendic et al., J. Supercomput. 72 (2016), 1973-2013, section 2.3; Euro-Par 2012",
+             Uses::times, local_redirect_reduce, whole_segments},
+            part_time),
+
+      usual({"ring_reduce_scatter", "reduce_scatter", thesis_reduce_scatter, Uses::nothing,
+             ring_reduce_scatter, ring_segments}),
+      {"recursive_halving_reduce_scatter", "reduce_scatter", thesis_reduce_scatter, Uses::nothing,
+       recursive_halving_reduce_scatter, ring_segments},
+
+      {"flat_broadcast", "broadcast", thesis_broadcast, Uses::nothing, flat_broadcast,
+       whole_segments},
+      {"chain_broadcast", "broadcast", thesis_broadcast, Uses::nothing, chain_broadcast,
+       chain_segments},
+      usual({"binomial_broadcast", "broadcast", thesis_broadcast, Uses::nothing, binomial_broadcast,
+             whole_segments}),
+      {"binary_broadcast", "broadcast", thesis_broadcast, Uses::nothing, binary_broadcast,
+       binary_segments},
+      {"split_binary_broadcast", "broadcast", thesis_broadcast, Uses::nothing,
+       split_binary_broadcast, binary_segments},
+
+      {"pairwise_all_gather", "all_gather", thakur_4_3, Uses::nothing, pairwise_all_gather,
+       ring_segments},
+      usual({"ring_all_gather", "all_gather", thesis_all_gather, Uses::nothing, ring_all_gather,
+             ring_segments}),
+      {"recursive_doubling_all_gather", "all_gather", thesis_all_gather, Uses::nothing,
+       recursive_doubling_all_gather, ring_segments},
       {"bruck_all_gather", "all_gather",
-       "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8 (1997), 1143-1156", false,
-       bruck_all_gather},
+       "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8 (1997), 1143-1156", Uses::nothing,
+       bruck_all_gather, ring_segments},
       {"neighbour_exchange_all_gather", "all_gather", "Chen, Zhang, Zhang, Yuan, HPC Asia 2005",
-       false, neighbour_exchange_all_gather},
-      {"flat_barrier", "barrier", thesis_barrier, false, flat_barrier},
-      {"double_ring_barrier", "barrier", thesis_barrier, false, double_ring_barrier},
-      {"recursive_doubling_barrier", "barrier", thesis_barrier, false, recursive_doubling_barrier},
-      {"dissemination_barrier", "barrier", thesis_barrier, false, dissemination_barrier},
-      {"pairwise_all_to_all", "all_to_all",
-       "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3", false,
-       pairwise_all_to_all},
-      {"clairvoyant", "reduce",
-       "Marendic et al., J. Supercomput. 72 (2016), 1973-2013; on segment trees: Proficz, "
-       "Ocetkiewicz, J. Supercomput. (2020)",
-       true, clairvoyant_steps, false, false, clairvoyant},
+       Uses::nothing, neighbour_exchange_all_gather, ring_segments},
+
+      {"flat_barrier", "barrier", thesis_barrier, Uses::nothing, flat_barrier, ring_segments},
+      {"double_ring_barrier", "barrier", thesis_barrier, Uses::nothing, double_ring_barrier,
+       ring_segments},
+      {"recursive_doubling_barrier", "barrier", thesis_barrier, Uses::nothing,
+       recursive_doubling_barrier, ring_segments},
+      usual({"dissemination_barrier", "barrier", thesis_barrier, Uses::nothing,
+             dissemination_barrier, ring_segments}),
+
+      usual({"pairwise_all_to_all", "all_to_all", thakur_4_3, Uses::nothing, pairwise_all_to_all,
+             ring_segments}),
+
+      all_at_once(usual(timed({"clairvoyant", "reduce",
+                               "Marendic et al., J. Supercomput. 72 (2016), 1973-2013; on segment "
+                               "trees: Proficz, Ocetkiewicz, J. Supercomput. (2020)",
+                               Uses::times, clairvoyant_steps, clairvoyant_segments},
+                              clairvoyant_times)),
+                  clairvoyant),
   };
   return all;
 }
@@ -115,31 +180,71 @@ const Algorithm& find_algorithm(const std::string& name, const std::string& coll
   if (const Algorithm* found = known_algorithm(name, collective)) return *found;
   std::string known;
   for (const Algorithm& algorithm : algorithms())
-    known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
-  throw ScheduleError(concat("unknown algorithm '", name, "'; known: ", known));
+    if (collective.empty() || collective == algorithm.collective)
+      known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
+  const std::string what = collective.empty() ? "" : concat(" for ", collective);
+  throw ScheduleError(concat("unknown algorithm '", name, "'", what, "; known: ", known));
 }
 
-Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank,
-                     const std::string& collective) {
-  const Algorithm& found = find_algorithm(algorithm, collective);
+const Algorithm& usual_algorithm(const std::string& collective) {
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.usual && collective == algorithm.collective) return algorithm;
+  throw ScheduleError(concat("no algorithm for collective '", collective, "'"));
+}
+
+const std::vector<const Algorithm*>& candidates() {
+  static const std::vector<const Algorithm*> found = [] {
+    std::vector<const Algorithm*> chosen;
+    for (const Algorithm& algorithm : algorithms())
+      if (algorithm.pricing.segments) chosen.push_back(&algorithm);
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [](const Algorithm* a, const Algorithm* b) { return a->uses < b->uses; });
+    return chosen;
+  }();
+  return found;
+}
+
+std::int64_t segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket,
+                          const Link& link) {
+  if (ranks == 1 || bucket.elements == 0) return 1;
+  const std::int64_t wanted = algorithm.segments(ranks, bucket, link);
+  return std::clamp<std::int64_t>(wanted, 1, static_cast<std::int64_t>(bucket.elements));
+}
+
+std::vector<int> segments_to_price(const Algorithm& algorithm, int ranks, const Bucket& bucket,
+                                   const Link& link) {
+  // Four steps a segment and rank: the executor's tags number 2^18.
+  constexpr std::uint64_t most_segments = 60000;
+  const std::uint64_t most = std::clamp<std::uint64_t>(bucket.elements, 1, most_segments);
+  std::vector<int> counts;
+  for (const std::int64_t segments : algorithm.pricing.segments(ranks, bucket, link))
+    counts.push_back(static_cast<int>(std::clamp<std::int64_t>(segments, 1, std::int64_t(most))));
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+Times times_of(const Algorithm& algorithm, const Timed& timed) {
+  return algorithm.times ? algorithm.times(timed) : Times{};
+}
+
+Steps generate_steps(const Algorithm& algorithm, const Problem& problem, int rank) {
   check(problem);
   PATR_CHECK(rank >= 0 && rank < problem.ranks, ScheduleError, "expected a rank in 0..",
              problem.ranks - 1, ", got rank = ", rank);
-  return found.generate(problem, rank);
+  return algorithm.generate(problem, rank);
 }
 
-Schedule generate(const std::string& algorithm, const Problem& problem,
-                  const std::string& collective) {
-  const Algorithm& found = find_algorithm(algorithm, collective);
+Schedule generate(const Algorithm& algorithm, const Problem& problem) {
   check(problem);
-  Schedule schedule{found.name, found.collective, problem, {}, found.tree};
-  if (found.generate_all) {
-    schedule.steps = found.generate_all(problem);
+  Schedule schedule{algorithm.name, algorithm.collective, problem, {}, algorithm.tree};
+  if (algorithm.generate_all) {
+    schedule.steps = algorithm.generate_all(problem);
     return schedule;
   }
   schedule.steps.reserve(problem.ranks);
   for (int rank = 0; rank < problem.ranks; ++rank) {
-    schedule.steps.push_back(found.generate(problem, rank));
+    schedule.steps.push_back(algorithm.generate(problem, rank));
   }
   return schedule;
 }

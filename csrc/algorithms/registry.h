@@ -1,9 +1,12 @@
-// Names and generators of the algorithms. Nothing outside this folder knows one by name.
+// The book of algorithms: their names, and whatever holds for one of them and not for all. Nothing
+// outside this folder knows an algorithm by name.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "algorithms/segments.h"
+#include "algorithms/times.h"
 #include "schedule/schedule.h"
 
 namespace patallreduce::algorithms {
@@ -12,18 +15,46 @@ using schedule::Problem;
 using schedule::Schedule;
 using schedule::Steps;
 
+// What of the arrivals a schedule depends on: of those expected, or (real_order) of those that
+// come.
+enum class Uses { nothing, order, real_order, times };
+
+// Steps that come in rounds: all rounds of a rank in order are its steps.
+struct Rounds {
+  int (*count)(const Problem& problem);
+  void (*append)(const Problem& problem, int rank, int round, Steps& steps);
+};
+
+// How one is chosen by price, with how many segments.
+struct Pricing {
+  // Numbers of segments that are worth pricing.
+  std::vector<std::int64_t> (*segments)(int ranks, const Bucket& bucket, const Link& link);
+  // When every rank would be done, in closed form (algorithms/estimates.h); `arrivals_s` as the
+  // algorithm orders the ranks. Null: there is none.
+  std::vector<double> (*estimate)(const std::vector<double>& arrivals_s, int segments,
+                                  double message_bytes, const Link& link);
+};
+
 struct Algorithm {
   const char* name;
   const char* collective;
   const char* source;  // paper and section
-  bool uses_arrivals;
-  // One rank's steps alone.
+  Uses uses;
+  // One rank's steps alone. Where ranks take their places as they really arrive: those that the
+  // arrivals given would have.
   Steps (*generate)(const Problem& problem, int rank);
-  // Ranks take their places as they really arrive; generate() shows the schedule of arrivals given.
-  bool dynamic = false;
-  bool tree = false;  // every sum is that of schedule/tree.h
+  // How many suit a message; see segments_for().
+  std::int64_t (*segments)(int ranks, const Bucket& bucket, const Link& link);
+
+  bool usual = false;  // its collective's, where none is named
+  bool tree = false;   // every sum is that of schedule/tree.h
   // All ranks' steps at once, where one rank's cost nearly as much; else null.
   std::vector<Steps> (*generate_all)(const Problem& problem) = nullptr;
+  Rounds rounds = {};                      // null where its steps have none
+  Times (*times)(const Timed&) = nullptr;  // null: it depends on none
+  Pricing pricing = {};                    // null where nothing but its name chooses it
+
+  bool dynamic() const { return uses == Uses::real_order; }
 };
 
 const std::vector<Algorithm>& algorithms();
@@ -32,10 +63,23 @@ const std::vector<Algorithm>& algorithms();
 const Algorithm* known_algorithm(const std::string& name, const std::string& collective = "");
 // Throws ScheduleError listing the known names.
 const Algorithm& find_algorithm(const std::string& name, const std::string& collective = "");
+// What `collective` is done by where no algorithm is named and nothing is known of the arrivals.
+// Throws ScheduleError unless it is one of schedule/verify.h, or "all_to_all".
+const Algorithm& usual_algorithm(const std::string& collective);
+// Those that are chosen by price. The first is the usual one, which is safe: no forecast can make
+// it worse. What relies on less comes first, and is taken of those that cost the same.
+const std::vector<const Algorithm*>& candidates();
 
-Steps generate_steps(const std::string& algorithm, const Problem& problem, int rank,
-                     const std::string& collective = "");
-Schedule generate(const std::string& algorithm, const Problem& problem,
-                  const std::string& collective = "");
+// At least 1, at most the elements; a multiple of the parts where an algorithm works on parts.
+std::int64_t segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket,
+                          const Link& link);
+// Of a candidate, ascending.
+std::vector<int> segments_to_price(const Algorithm& algorithm, int ranks, const Bucket& bucket,
+                                   const Link& link);
+// Zeros where it depends on none.
+Times times_of(const Algorithm& algorithm, const Timed& timed);
+
+Steps generate_steps(const Algorithm& algorithm, const Problem& problem, int rank);
+Schedule generate(const Algorithm& algorithm, const Problem& problem);
 
 }  // namespace patallreduce::algorithms

@@ -1,8 +1,10 @@
 #include "algorithms/trees.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "algorithms/algorithms.h"
 #include "algorithms/powers.h"
 
 namespace patallreduce::algorithms {
@@ -113,6 +115,15 @@ Steps broadcast_along(const Family& family, int segments) {
   Steps steps;
   for (int s = 0; s < segments; ++s) hand_down(steps, family, s);
   return steps;
+}
+
+std::int64_t chain_segments(int ranks, const Bucket& bucket, const Link& link) {
+  return pipelined(std::max(ranks - 2, 1), transfer_s(bucket, link), bucket, link);
+}
+
+// A level counts once: it takes two messages, but so does every segment.
+std::int64_t binary_segments(int ranks, const Bucket& bucket, const Link& link) {
+  return pipelined(std::max(std::log2(ranks) - 1, 1.0), transfer_s(bucket, link), bucket, link);
 }
 
 }  // namespace patallreduce::algorithms

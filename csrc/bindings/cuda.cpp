@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include "bindings/address.h"
 #include "bindings/bindings.h"
 
 namespace patallreduce::bindings {
@@ -15,10 +16,6 @@ using reduction::find_op;
 namespace {
 
 using namespace pybind11::literals;
-using Address = std::uintptr_t;
-
-void* at(Address address) { return reinterpret_cast<void*>(address); }
-
 }  // namespace
 
 void bind_cuda(py::module_& m) {

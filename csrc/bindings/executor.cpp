@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "algorithms/registry.h"
+#include "algorithms/internal_keys.h"
+#include "algorithms/resolve.h"
 #include "bindings/bindings.h"
-#include "bindings/keyed.h"
 #include "bindings/owned.h"
 #include "bindings/waiting.h"
 #include "errors.h"
@@ -12,11 +12,10 @@
 
 namespace patallreduce::bindings {
 
-using algorithms::Algorithm;
-using algorithms::find_algorithm;
-using algorithms::generate;
-using algorithms::generate_steps;
-using algorithms::known_algorithm;
+using algorithms::barrier_key;
+using algorithms::collective_of;
+using algorithms::is_dynamic;
+using algorithms::steps_of;
 using executor::Call;
 using executor::Engine;
 using executor::EngineOptions;
@@ -25,10 +24,7 @@ using executor::raise;
 using executor::Ticket;
 using reduction::Dtype;
 using reduction::Op;
-using schedule::Problem;
-using schedule::Schedule;
 using schedule::ScheduleKey;
-using schedule::Steps;
 using transport::Transport;
 
 using namespace pybind11::literals;
@@ -55,12 +51,6 @@ Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std:
   return call;
 }
 
-// A reduce and an all-reduce may have one name; only a reduce has a root.
-const Algorithm* known(const ScheduleKey& key) {
-  const Algorithm* reduce = key.root < 0 ? nullptr : known_algorithm(key.algorithm, "reduce");
-  return reduce ? reduce : known_algorithm(key.algorithm);
-}
-
 Call call_of_key(std::uint64_t count, Dtype dtype, Op op, const ScheduleKey& key) {
   Call call;
   call.count = count;
@@ -70,52 +60,7 @@ Call call_of_key(std::uint64_t count, Dtype dtype, Op op, const ScheduleKey& key
   return call;
 }
 
-Problem problem_of_key(const ScheduleKey& key, int ranks) {
-  Problem problem;
-  problem.ranks = ranks;
-  problem.segments = key.segments;
-  problem.segment_time_s = key.segment_time_s;
-  problem.root = std::max(key.root, 0);
-  problem.latency_s = key.latency_s;
-  problem.sum_s = key.sum_s;
-  return problem;
-}
-
-Steps steps_of_key(const ScheduleKey& key, int ranks, int rank) {
-  if (key.given) return key.given->steps;
-  Problem problem = problem_of_key(key, ranks);
-  const Algorithm* algorithm = known(key);
-  // Peers are to be places, whatever was expected.
-  if (!algorithm || !algorithm->dynamic) problem.arrivals_s = key.arrivals_s;
-  return generate_steps(key.algorithm, problem, rank, algorithm ? algorithm->collective : "");
-}
-
-ScheduleKey barrier_key() {
-  ScheduleKey key;
-  key.algorithm = "dissemination_barrier";
-  return key;
-}
-
-bool is_dynamic(const ScheduleKey& key) {
-  const Algorithm* algorithm = known(key);
-  return algorithm && algorithm->dynamic;
-}
-
-std::string collective_of(const ScheduleKey& key) {
-  if (key.given) return key.given->collective;
-  const Algorithm* algorithm = known(key);
-  return algorithm ? algorithm->collective : find_algorithm(key.algorithm).collective;
-}
-
 }  // namespace
-
-Schedule schedule_of_key(const ScheduleKey& key, int ranks) {
-  if (key.given) return *key.given->whole;
-  Problem problem = problem_of_key(key, ranks);
-  problem.arrivals_s = key.arrivals_s;
-  const Algorithm* algorithm = known(key);
-  return generate(key.algorithm, problem, algorithm ? algorithm->collective : "");
-}
 
 // A signal's exception aborts the communicator: the other ranks must not wait for a rank that gave
 // up.
@@ -196,7 +141,7 @@ void bind_executor(py::module_& m) {
                                        EngineOptions{spin_s,
                                                      shares_cores,
                                                      scratch_bytes,
-                                                     {steps_of_key, is_dynamic, collective_of},
+                                                     {steps_of, is_dynamic, collective_of},
                                                      barrier_key()});
            }),
            "transport"_a, "spin_s"_a, "shares_cores"_a, "scratch_bytes"_a)

@@ -21,8 +21,10 @@ PYBIND11_MODULE(_core, m) {
   patallreduce::bindings::bind_cuda(m);
   patallreduce::bindings::bind_transport(m);
   patallreduce::bindings::bind_executor(m);
-  patallreduce::bindings::bind_streams(m);
-  patallreduce::bindings::bind_staging(m);
+  patallreduce::bindings::bind_algorithms(m);
+  patallreduce::bindings::bind_gpu_programs(m);
+  patallreduce::bindings::bind_gpu_nccl(m);
+  patallreduce::bindings::bind_gpu_staged(m);
   patallreduce::bindings::bind_simulation(m);
   patallreduce::bindings::bind_monitor(m);
   patallreduce::bindings::bind_prediction(m);

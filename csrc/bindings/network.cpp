@@ -5,11 +5,13 @@
 
 #include "algorithms/generated.h"
 #include "bindings/bindings.h"
+#include "bindings/link.h"
 #include "errors.h"
 #include "pricing/generated.h"
 
 namespace patallreduce::bindings {
 
+using algorithms::find_algorithm;
 using algorithms::generated;
 using pricing::Account;
 using pricing::Link;
@@ -63,8 +65,9 @@ py::tuple simulate_algorithm(const std::string& algorithm, int ranks, int segmen
     py::gil_scoped_release release;
     const Problem problem{ranks,     segments, std::move(predicted_s), segment_time_s, root,
                           latency_s, sum_s};
-    account = simulate_generated(*generated(algorithm, problem, collective), message_bytes, network,
-                                 arrivals_s, {critical_path, in_order_of_time});
+    account =
+        simulate_generated(*generated(find_algorithm(algorithm, collective), problem),
+                           message_bytes, network, arrivals_s, {critical_path, in_order_of_time});
   }
   return fields_of(account, arrivals_s);
 }
@@ -72,16 +75,12 @@ py::tuple simulate_algorithm(const std::string& algorithm, int ranks, int segmen
 }  // namespace
 
 void bind_network(py::module_& m) {
-  py::class_<Network>(m, "Network", "What messages cost; filled by patallreduce/networks.py.")
+  py::class_<Network>(m, "Network",
+                      "What messages cost; filled by patallreduce/pricing/networks.py.")
       .def(py::init<>())
       .def(
           "add_hockney",
-          [](Network& network, double latency_s, double bytes_per_s, double reduce_bytes_per_s,
-             SizeTable transfers_s, double port_share) {
-            network.models.push_back(Link{latency_s, bytes_per_s, reduce_bytes_per_s,
-                                          std::move(transfers_s), port_share});
-          },
-          "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a)
+          [](Network& network, Link link) { network.models.push_back(std::move(link)); }, "link"_a)
       .def(
           "add_loggp",
           [](Network& network, double latency_s, double overhead_s, double gap_s,

@@ -2,6 +2,7 @@
 // guarantees its size.
 #include "reduction/reduction.h"
 
+#include "bindings/address.h"
 #include "bindings/bindings.h"
 #include "reduction/float_mode.h"
 
@@ -13,16 +14,11 @@ using reduction::find_dtype;
 using reduction::find_op;
 using reduction::flushes_subnormals;
 using reduction::scale_copy;
-using reduction::triad;
 using reduction::vector_level;
 
 namespace {
 
 using namespace pybind11::literals;
-using Address = std::uintptr_t;
-
-void* at(Address address) { return reinterpret_cast<void*>(address); }
-
 void combine_at(Address out, Address also, Address received, Address held, std::size_t count,
                 const std::string& dtype, const std::string& op, double scale) {
   combine(at(out), at(also), at(received), at(held), count, find_dtype(dtype), find_op(op), scale);
@@ -37,11 +33,6 @@ void divide_at(Address data, std::size_t count, const std::string& dtype, std::i
   divide(at(data), count, find_dtype(dtype), divisor);
 }
 
-void triad_at(Address a, Address b, Address c, std::size_t count, float s) {
-  triad(static_cast<float*>(at(a)), static_cast<float*>(at(b)), static_cast<float*>(at(c)), count,
-        s);
-}
-
 }  // namespace
 
 void bind_reduction(py::module_& m) {
@@ -53,8 +44,6 @@ void bind_reduction(py::module_& m) {
         "out[i] = source[i] * scale, rounded to dtype; integers are copied.");
   m.def("divide", &divide_at, "data"_a, "count"_a, "dtype"_a, "divisor"_a, no_gil,
         "data[i] /= divisor, truncating toward zero; floats are left alone.");
-  m.def("triad", &triad_at, "a"_a, "b"_a, "c"_a, "count"_a, "s"_a, no_gil,
-        "a[i] = b[i] + s * c[i] in float32: the yardstick of benchmarks/reduction.py.");
   m.def("flushes_subnormals", &flushes_subnormals,
         "Whether the calling thread's own arithmetic flushes subnormals to zero.");
   m.def("vector_level", &vector_level, "avx512, avx2 or portable: what the kernels use here.");

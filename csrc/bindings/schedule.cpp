@@ -4,8 +4,6 @@
 #include <pybind11/operators.h>
 #include <pybind11/stl.h>
 
-#include "algorithms/clairvoyant/implementations.h"
-#include "algorithms/registry.h"
 #include "bindings/bindings.h"
 #include "errors.h"
 #include "pricing/rounds.h"
@@ -18,12 +16,6 @@
 
 namespace patallreduce::bindings {
 
-using algorithms::Algorithm;
-using algorithms::algorithms;
-using algorithms::clairvoyant_by;
-using algorithms::ClairvoyantSchedule;
-using algorithms::generate;
-using algorithms::generate_steps;
 using pricing::rounds_of;
 using schedule::heading;
 using schedule::lanes_for;
@@ -56,11 +48,6 @@ const Steps& steps_of(const Schedule& schedule, int rank) {
   PATR_CHECK(rank >= 0 && rank < schedule.problem.ranks, ScheduleError, "expected a rank in 0..",
              schedule.problem.ranks - 1, ", got rank = ", rank);
   return schedule.steps[rank];
-}
-
-Problem problem_of(int ranks, int segments, std::vector<double> arrivals_s, int root,
-                   double segment_time_s, double latency_s = 0, double sum_s = 0) {
-  return {ranks, segments, std::move(arrivals_s), segment_time_s, root, latency_s, sum_s};
 }
 
 // [rank][segment] -> nested pairs (received, held). Equal numbers become one object.
@@ -140,7 +127,7 @@ void bind_schedule(py::module_& m) {
              int root, bool tree) {
             Schedule schedule{std::move(algorithm),
                               std::move(collective),
-                              problem_of(int(steps.size()), segments, {}, root, 0),
+                              Problem{int(steps.size()), segments, {}, 0, root},
                               {},
                               tree};
             check(schedule.problem);
@@ -171,48 +158,6 @@ void bind_schedule(py::module_& m) {
       .def("__str__", &print, py::call_guard<py::gil_scoped_release>())
       .def("__repr__", [](const Schedule& s) { return concat("<Schedule ", heading(s), ">"); });
 
-  m.def(
-      "generate",
-      [](const std::string& algorithm, int ranks, int segments, std::vector<double> arrivals_s,
-         int root, double segment_time_s, double latency_s, double sum_s,
-         const std::string& collective) {
-        const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
-                                           segment_time_s, latency_s, sum_s);
-        py::gil_scoped_release release;
-        return generate(algorithm, problem, collective);
-      },
-      "algorithm"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{}, "root"_a = 0,
-      "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0, "collective"_a = "",
-      "`collective` tells apart those of one name; \"\": the first.");
-  m.def(
-      "generate_steps",
-      [](const std::string& algorithm, int rank, int ranks, int segments,
-         std::vector<double> arrivals_s, int root, double segment_time_s, double latency_s,
-         double sum_s, const std::string& collective) {
-        const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
-                                           segment_time_s, latency_s, sum_s);
-        py::gil_scoped_release release;
-        return generate_steps(algorithm, problem, rank, collective);
-      },
-      "algorithm"_a, "rank"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
-      "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0,
-      "collective"_a = "");
-  m.def(
-      "clairvoyant",
-      [](const std::string& implementation, int ranks, int segments, std::vector<double> arrivals_s,
-         int root, double segment_time_s) {
-        const Problem problem =
-            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s);
-        py::gil_scoped_release release;
-        ClairvoyantSchedule made = clairvoyant_by(implementation, problem);
-        return std::make_pair(
-            Schedule{"clairvoyant", "reduce", problem, std::move(made.steps), false},
-            made.state_bytes);
-      },
-      "implementation"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
-      "root"_a = 0, "segment_time_s"_a = 0.0,
-      "(schedule, bytes of state that making it took) by \"linear\", \"pairing_heap\", "
-      "\"segment_tree\" or \"bit_rows\".");
   m.def("verify", &verify, "schedule"_a, py::call_guard<py::gil_scoped_release>());
   m.def(
       "levels",
@@ -230,14 +175,6 @@ void bind_schedule(py::module_& m) {
       "schedule"_a, "lanes"_a, "ports"_a = 1, py::call_guard<py::gil_scoped_release>(),
       "[rank][step] -> its lane: a group per level and lane.");
   m.def("lanes_for", &lanes_for, "ranks"_a, "How many lanes chains and rings need.");
-  m.def("algorithms", [] {
-    py::list all;
-    for (const Algorithm& algorithm : algorithms()) {
-      all.append(py::make_tuple(algorithm.name, algorithm.collective, algorithm.source,
-                                algorithm.uses_arrivals));
-    }
-    return all;
-  });
 }
 
 }  // namespace patallreduce::bindings

@@ -1,12 +1,12 @@
-// Prices of schedules; the link comes as its fields, from patallreduce/link.py.
+// Prices of schedules on a link, and choices.
+#include "pricing/simulation.h"
+
 #include <pybind11/stl.h>
 
 #include <tuple>
 
 #include "bindings/bindings.h"
-#include "errors.h"
-#include "pricing/simulation.h"
-#include "selection/candidates.h"
+#include "bindings/link.h"
 #include "selection/selector.h"
 
 namespace patallreduce::bindings {
@@ -17,8 +17,6 @@ using pricing::PortUse;
 using pricing::simulate;
 using pricing::Simulation;
 using schedule::Schedule;
-using selection::Candidate;
-using selection::candidates;
 using selection::Choice;
 using selection::Selector;
 
@@ -26,13 +24,8 @@ using namespace py::literals;
 
 namespace {
 
-using Transfers = std::vector<std::pair<double, double>>;
-
 py::tuple simulate_on_link(const Schedule& schedule, std::uint64_t message_bytes,
-                           const std::vector<double>& arrivals_s, double latency_s,
-                           double bytes_per_s, double reduce_bytes_per_s, Transfers transfers_s,
-                           double port_share) {
-  const Link link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s), port_share};
+                           const std::vector<double>& arrivals_s, const Link& link) {
   Outcome outcome;
   {
     py::gil_scoped_release release;
@@ -45,20 +38,11 @@ py::tuple simulate_on_link(const Schedule& schedule, std::uint64_t message_bytes
 // (send, begin_s, end_s) of every message; send: the step, all ranks' numbered one after the other.
 std::vector<std::tuple<std::int32_t, double, double>> simulate_ports(
     const Schedule& schedule, std::uint64_t message_bytes, const std::vector<double>& arrivals_s,
-    double latency_s, double bytes_per_s, double reduce_bytes_per_s, Transfers transfers_s,
-    double port_share) {
-  const Link link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s), port_share};
+    const Link& link) {
   const Outcome outcome = Simulation(schedule).run(message_bytes, link, arrivals_s, true);
   std::vector<std::tuple<std::int32_t, double, double>> uses;
   for (const PortUse& use : outcome.uses) uses.emplace_back(use.send, use.begin_s, use.end_s);
   return uses;
-}
-
-double transfer_s(double message_bytes, double bytes_per_s, Transfers transfers_s) {
-  Link link;
-  link.bytes_per_s = bytes_per_s;
-  link.transfers_s = std::move(transfers_s);
-  return link.transfer_s(message_bytes);
 }
 
 // (algorithm, segments, arrivals_s, segment_time_s, price_s)
@@ -67,33 +51,13 @@ py::tuple fields_of(const Choice& choice) {
                         choice.key.segment_time_s, choice.price_s);
 }
 
-std::vector<double> estimate(const std::string& algorithm, const std::vector<double>& arrivals_s,
-                             int segments, double message_bytes, double latency_s,
-                             double bytes_per_s, double reduce_bytes_per_s, Transfers transfers_s,
-                             double port_share) {
-  const Link link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s), port_share};
-  for (const Candidate& candidate : candidates()) {
-    if (algorithm == candidate.algorithm && candidate.estimate != nullptr) {
-      return candidate.estimate(arrivals_s, segments, message_bytes, link);
-    }
-  }
-  throw ScheduleError(concat("no closed form for algorithm '", algorithm, "'"));
-}
-
 void bind_selector(py::module_& m) {
   // Shared with the monitor, whose thread outlives what Python holds.
   py::class_<Selector, std::shared_ptr<Selector>>(
       m, "Selector",
       "Chooses algorithm and segments under predicted arrivals, by simulation. "
       "Raises ScheduleError for no ranks or a link that makes no sense.")
-      .def(py::init([](int ranks, double latency_s, double bytes_per_s, double reduce_bytes_per_s,
-                       Transfers transfers_s, double port_share) {
-             return std::make_shared<Selector>(
-                 ranks, Link{latency_s, bytes_per_s, reduce_bytes_per_s, std::move(transfers_s),
-                             port_share});
-           }),
-           "ranks"_a, "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a,
-           "transfers_s"_a = Transfers{}, "port_share"_a = Link{}.port_share)
+      .def(py::init<int, Link>(), "ranks"_a, "link"_a)
       .def(
           "choose",
           [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
@@ -129,21 +93,20 @@ void bind_selector(py::module_& m) {
 }  // namespace
 
 void bind_simulation(py::module_& m) {
-  m.def("simulate", &simulate_on_link, "schedule"_a, "message_bytes"_a, "arrivals_s"_a,
-        "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
+  m.def("simulate", &simulate_on_link, "schedule"_a, "message_bytes"_a, "arrivals_s"_a, "link"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");
   m.def("simulate_ports", &simulate_ports, "schedule"_a, "message_bytes"_a, "arrivals_s"_a,
-        "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
+        "link"_a,
         "(send, begin_s, end_s) of every message, as simulate() saw it; `send` numbers the steps "
         "of all ranks one after the other. Raises what simulate() does.");
   bind_network(m);
   bind_selector(m);
-  m.def("estimate", &estimate, "algorithm"_a, "arrivals_s"_a, "segments"_a, "message_bytes"_a,
-        "latency_s"_a, "bytes_per_s"_a, "reduce_bytes_per_s"_a, "transfers_s"_a, "port_share"_a,
-        "finish_s per rank in closed form, for tests; slt takes arrivals in the chain's order.");
-  m.def("transfer_s", &transfer_s, "message_bytes"_a, "bytes_per_s"_a, "transfers_s"_a,
-        "Seconds that a message of so many bytes occupies a port, without latency.");
+  m.def(
+      "transfer_s",
+      [](double message_bytes, const Link& link) { return link.transfer_s(message_bytes); },
+      "message_bytes"_a, "link"_a,
+      "Seconds that a message of so many bytes occupies a port, without latency.");
 }
 
 }  // namespace patallreduce::bindings

@@ -1,6 +1,6 @@
 // What an operation does to data, in one kind of memory: the processor's, or a GPU's
-// (gpu/device/device_arithmetic.h). The transport moves either; nothing else of the executor looks
-// at what it holds.
+// (gpu/device/arithmetic.h). The transport moves either; nothing else of the executor looks at
+// what it holds.
 //
 // Bits, scale and aliasing as in reduction/reduction.h. What is asked for may still be under way
 // when a call returns; after finish() it is there, for this thread and for the transport.

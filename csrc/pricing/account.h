@@ -41,7 +41,7 @@ struct Accounting {
   bool critical_path = false;     // stores every step: 24 bytes each
   bool in_order_of_time = false;  // even where ranks could be run one by one; for tests
   bool uses = false;
-  double limit_s = HUGE_VAL;  // from the first arrival on: a run that takes longer is given up
+  double limit_s = HUGE_VAL;  // a run that takes longer is given up, its times infinite
 };
 
 // Throws ScheduleError unless there are none, or a finite one for every rank.

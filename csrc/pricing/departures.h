@@ -12,7 +12,9 @@ void Ports<Steps>::line_up(std::int32_t rank, std::int32_t n) {
   line.ready.push_back({now_s_, n});
   // Behind what was ready earlier; ties in program order.
   for (std::size_t i = line.ready.size() - 1;
-       i > line.next && line.ready[i - 1].since_s == now_s_ && line.ready[i - 1].step > n; --i) {
+       !Steps::paced && i > line.next && line.ready[i - 1].since_s == now_s_ &&
+       line.ready[i - 1].step > n;
+       --i) {
     std::swap(line.ready[i - 1], line.ready[i]);
   }
   send_next(rank, line);

@@ -23,7 +23,8 @@ enum class What : std::uint32_t {
   called
 };
 
-constexpr int what_shift = 60;
+// An event's order is what it is, then its number; or, as_found, its number before what it is.
+constexpr int what_shift = 60, as_found_shift = 3;
 
 struct Event {
   Event() = default;

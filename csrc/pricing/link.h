@@ -15,7 +15,8 @@ struct Link {
   std::vector<std::pair<double, double>> transfers_s;
   // Share of the latency that occupies the ports; during the rest the next message can leave.
   // 1: Hockney's model to the letter. Measured on this project's transports: nearer to a quarter
-  // (segments that follow each other overlap most of their latencies; patallreduce/selection.py).
+  // (segments that follow each other overlap most of their latencies;
+  // algorithms/all_reduce/slt.cpp).
   double port_share = 0.25;
 
   double transfer_s(double message_bytes) const;

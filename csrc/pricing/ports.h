@@ -6,7 +6,8 @@
 // asking. Sums, and the overheads of LogGP and PLogP, take turns in the processor likewise.
 //
 // `Steps` is where steps come from: stored and prepared (pricing/simulation.h), or generated while
-// the clock runs (pricing/generated.h). How messages leave is in pricing/departures.h.
+// the clock runs (pricing/generated.h). Three files more are parts of this one: order_of_time.h has
+// which event is next, progress.h what becomes of a step, departures.h how its message leaves.
 #pragma once
 
 #include <algorithm>
@@ -88,6 +89,7 @@ class Ports {
     std::int32_t out_record = -1, in_record = -1;
   };
 
+  // pricing/order_of_time.h
   void begin();
   Account end();
   void find_critical_path();
@@ -100,6 +102,7 @@ class Ports {
     }
   }
 
+  // pricing/progress.h
   void arrive(std::int32_t rank);
   void become_ready(std::int32_t rank, std::int32_t n);
   void land(std::int32_t where, std::int32_t which);
@@ -129,7 +132,10 @@ class Ports {
   double arrival_s(std::int32_t rank) const { return arrivals_s_.empty() ? 0 : arrivals_s_[rank]; }
 
   void push(std::int32_t rank, double at_s, What what, std::int32_t where, std::int32_t which) {
-    const std::uint64_t order = static_cast<std::uint64_t>(what) << what_shift | found_++;
+    const auto kind = static_cast<std::uint64_t>(what);
+    const std::uint64_t order =
+        Steps::paced ? found_ << as_found_shift | kind : kind << what_shift | found_;
+    ++found_;
     if (Steps::on_networks && !by_rank_.empty()) {
       by_rank_[rank].push(what, at_s, order, where, which);
     } else {
@@ -157,11 +163,18 @@ class Ports {
   }
 
   const Cost& cost_of(std::int32_t from, std::int32_t to, double bytes) {
+    if constexpr (Steps::paced) return cost_ = steps_.cost(bytes);
     if ((Steps::on_networks && !alike_) || bytes != cost_bytes_) {
       cost_ = cost(network_, from, to, bytes);
       cost_bytes_ = bytes;
     }
     return cost_;
+  }
+
+  double sum_s_of(std::int32_t rank, double bytes) const {
+    if constexpr (Steps::paced) return steps_.sum_s(bytes);
+    const bool alike = !Steps::on_networks || network_.model_of.empty();
+    return bytes / reduce_bytes_per_s_[alike ? 0 : network_.model_of[rank]];
   }
 
   std::int32_t recorded(std::int32_t rank, std::int32_t step, std::int32_t cause, double done_s) {
@@ -217,211 +230,8 @@ Ports<Steps>::Ports(Steps& steps, std::uint64_t message_bytes, const Network& ne
   account_.works_s.assign(ranks_.size(), 0);
 }
 
-template <typename Steps>
-void Ports<Steps>::begin() {
-  const auto ranks = static_cast<std::int32_t>(ranks_.size());
-  // Before any arrival nothing can be sent that the rank did not receive.
-  now_s_ = arrivals_s_.empty() ? 0 : *std::min_element(arrivals_s_.begin(), arrivals_s_.end());
-  for (std::int32_t rank = 0; rank < ranks; ++rank)
-    push(rank, arrival_s(rank), What::arrives, rank, 0);
-  for (std::int32_t rank = 0; rank < ranks; ++rank) refill(rank);
-}
-
-template <typename Steps>
-Account Ports<Steps>::run_in_order_of_time() {
-  begin();
-  while (now_s_ <= accounting_.limit_s) {
-    const double next_s = events_.empty() ? HUGE_VAL : events_.top().at_s;
-    if (shares_ports() && flows_.next_s() <= next_s && flows_.next_s() < HUGE_VAL) {
-      end_flow();
-    } else if (next_s < HUGE_VAL) {
-      const Event event = events_.pop();
-      now_s_ = event.at_s;
-      happen(event);
-    } else {
-      return end();
-    }
-  }
-  account_.outcome.finish_s.assign(ranks_.size(), HUGE_VAL);
-  return std::move(account_);
-}
-
-// A rank behind its one sender is run until the earliest time at which a message that the sender
-// has not sent yet could be there.
-template <typename Steps>
-Account Ports<Steps>::run_rank_by_rank(double flight_s) {
-  // A rank's events in a row, so that the messages waiting at the next rank stay few.
-  constexpr int most_in_a_row = 512;
-  by_rank_.resize(ranks_.size());
-  begin();
-  const std::vector<std::int32_t> order = steps_.behind_senders();
-  std::vector<double> known_s(ranks_.size(), now_s_);  // all that happens there earlier has
-  for (;;) {
-    bool moved = false;
-    for (const std::int32_t rank : order) {
-      const std::int32_t sender = steps_.sender(rank);
-      const double until_s = sender < 0 ? HUGE_VAL : known_s[sender] + flight_s;
-      RankEvents& events = by_rank_[rank];
-      double next_s = events.next_s();
-      for (int n = 0; n < most_in_a_row && next_s < until_s; ++n) {
-        const Event event = events.pop();
-        now_s_ = event.at_s;
-        happen(event);
-        next_s = events.next_s();
-        moved = true;
-      }
-      known_s[rank] = std::max(known_s[rank], std::min(next_s, until_s));
-    }
-    if (moved) continue;
-    double next_s = HUGE_VAL;
-    for (const RankEvents& events : by_rank_) next_s = std::min(next_s, events.next_s());
-    if (next_s == HUGE_VAL) return end();
-    for (double& at_s : known_s) at_s = std::max(at_s, next_s);
-  }
-}
-
-template <typename Steps>
-Account Ports<Steps>::end() {
-  steps_.check_end();
-  account_.outcome.finish_s.reserve(ranks_.size());
-  for (const Rank& rank : ranks_) account_.outcome.finish_s.push_back(rank.finish_s);
-  if (records()) find_critical_path();
-  return std::move(account_);
-}
-
-template <typename Steps>
-void Ports<Steps>::find_critical_path() {
-  const auto last =
-      std::max_element(ranks_.begin(), ranks_.end(),
-                       [](const Rank& a, const Rank& b) { return a.finish_s < b.finish_s; });
-  for (std::int32_t n = last->finish_record; n >= 0; n = records_[n].cause)
-    account_.critical_path.push_back({records_[n].rank, records_[n].step, records_[n].done_s});
-  std::reverse(account_.critical_path.begin(), account_.critical_path.end());
-}
-
-template <typename Steps>
-void Ports<Steps>::happen(const Event& event) {
-  switch (event.what()) {
-    case What::arrives:
-      if (has_calls()) {
-        std::int32_t cause = recorded(event.where, -1, -1, now_s_);
-        const double until_s = work(event.where, network_.call_s, cause);
-        return push(event.where, until_s, What::called, event.where, 0);
-      }
-      [[fallthrough]];
-    case What::called:
-      arrive(event.where);
-      return refill(event.where);
-    case What::sent:
-      sent(event.where, event.which);
-      return refill(event.where);
-    case What::landed:
-      return land(event.where, event.which);
-    case What::received:
-      return deliver(event.where, event.which);
-    case What::summed:
-      complete(event.where, event.which);
-      return refill(event.where);
-    case What::may_leave:
-      return line_up(event.where, event.which);
-    case What::leaves:
-      return start_flow(event.where, event.which);
-  }
-}
-
-template <typename Steps>
-void Ports<Steps>::arrive(std::int32_t rank) {
-  Rank& state = ranks_[rank];
-  state.arrived = true;
-  state.finish_s = std::max(state.finish_s, now_s_);
-  const std::int32_t record = recorded(rank, -1, -1, now_s_);
-  if (state.finish_s == now_s_) state.finish_record = record;
-  state.done_record = record;
-  std::vector<std::int32_t> waiting;
-  waiting.swap(state.before_arrival);
-  std::sort(waiting.begin(), waiting.end());  // all are ready now: program order
-  for (const std::int32_t n : waiting) {
-    steps_.at(rank, n).record = record;
-    become_ready(rank, n);
-  }
-}
-
-// Its earlier steps are done, at now_s_.
-template <typename Steps>
-void Ports<Steps>::become_ready(std::int32_t rank, std::int32_t n) {
-  const auto& step = steps_.at(rank, n);
-  if (step.verb != Verb::send) {
-    if (step.landed) take(rank, n);
-  } else if (step.needs_arrival && !ranks_[rank].arrived) {
-    ranks_[rank].before_arrival.push_back(n);
-  } else if (has_rendezvous() && arrival_s(step.peer) > now_s_) {
-    push(rank, arrival_s(step.peer), What::may_leave, rank, n);
-  } else {
-    line_up(rank, n);
-  }
-}
-
-template <typename Steps>
-void Ports<Steps>::land(std::int32_t where, std::int32_t which) {
-  if (has_overheads()) {
-    const auto message = steps_.landing(where, which);
-    if (!bytes_.leaves_out(message)) {
-      const double receive_s = cost_of(message.from, message.to, bytes_.of(message)).receive_s;
-      if (receive_s > 0) {
-        const double until_s = work(message.to, receive_s, message.record);
-        return push(message.to, until_s, What::received, where, which);
-      }
-    }
-  }
-  deliver(where, which);
-}
-
-template <typename Steps>
-void Ports<Steps>::deliver(std::int32_t where, std::int32_t which) {
-  const auto [rank, n] = steps_.deliver(where, which);
-  if (n >= 0 && steps_.at(rank, n).waits == 0) take(rank, n);
-  refill(rank);
-}
-
-// A message is here and its receive's turn has come.
-template <typename Steps>
-void Ports<Steps>::take(std::int32_t rank, std::int32_t n) {
-  auto& step = steps_.at(rank, n);
-  if (step.needs_arrival && !ranks_[rank].arrived) {
-    ranks_[rank].before_arrival.push_back(n);
-    return;
-  }
-  steps_.lines_up(rank, n);
-  if (step.verb == Verb::recv) {
-    step.record = recorded(rank, n, step.record, now_s_);
-    complete(rank, n);
-  } else {
-    const bool alike = !Steps::on_networks || network_.model_of.empty();
-    const double rate = reduce_bytes_per_s_[alike ? 0 : network_.model_of[rank]];
-    const double until_s = work(rank, bytes_.of(step) / rate, step.record);
-    step.record = ranks_[rank].work_record = recorded(rank, n, step.record, until_s);
-    push(rank, until_s, What::summed, rank, n);
-  }
-}
-
-// A rank has its result with the last step that needs its arrival (schedule/needs.h): the last
-// write of every segment; any earlier one is done before that. A segment that is never written is
-// the caller's again once it is sent.
-template <typename Steps>
-void Ports<Steps>::complete(std::int32_t rank, std::int32_t n) {
-  Rank& state = ranks_[rank];
-  const auto& step = steps_.at(rank, n);
-  const std::int32_t record = state.done_record = step.record;
-  if (step.needs_arrival && now_s_ >= state.finish_s) {
-    state.finish_s = now_s_;
-    state.finish_record = record;
-  }
-  steps_.finish(rank, n, [&](std::int32_t unlocked) {
-    steps_.at(rank, unlocked).record = record;
-    become_ready(rank, unlocked);
-  });
-}
-
 }  // namespace patallreduce::pricing
 
 #include "pricing/departures.h"
+#include "pricing/order_of_time.h"
+#include "pricing/progress.h"

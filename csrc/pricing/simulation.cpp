@@ -50,7 +50,7 @@ class PreparedSteps {
  public:
   using Task = Simulation::Task;
 
-  static constexpr bool on_networks = false;
+  static constexpr bool on_networks = false, paced = false;
 
   struct Landing {
     std::int32_t from, to, first, last;
@@ -127,33 +127,53 @@ class PreparedSteps {
   std::vector<std::int32_t> starters_;
 };
 
+// Without a link. Ties go by which was found first.
+class PacedSteps : public PreparedSteps {
+ public:
+  static constexpr bool paced = true;
+
+  PacedSteps(const Simulation& simulation, const Pace& pace)
+      : PreparedSteps(simulation), pace_(pace) {}
+
+  Cost cost(double units) const {
+    return {pace_.port_s, pace_.unit_s * units, pace_.flight_s, 0, 0};
+  }
+  double sum_s(double units) const { return pace_.sum_unit_s * units; }
+
+ private:
+  const Pace& pace_;
+};
+
 Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
                         const std::vector<double>& arrivals_s, bool with_uses) const {
   check(link);
-  Accounting accounting;
-  accounting.uses = with_uses;
-  return run(message_bytes, link, arrivals_s, accounting);
-}
-
-Outcome Simulation::run_within(double limit_s, std::uint64_t message_bytes, const Link& link,
-                               const std::vector<double>& arrivals_s) const {
-  Accounting accounting;
-  accounting.limit_s = limit_s;
-  return run(message_bytes, link, arrivals_s, accounting);
-}
-
-Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
-                        const std::vector<double>& arrivals_s, const Accounting& accounting) const {
   check_arrivals(arrivals_s, ranks_);
   const RunClock clock(arrivals_s);
   Network network;
   network.models.push_back(link);
+  Accounting accounting;
+  accounting.uses = with_uses;
   PreparedSteps steps(*this);
   Account account =
       Ports<PreparedSteps>(steps, message_bytes, network, clock.arrivals_s, accounting)
           .run_in_order_of_time();
   clock.put_back(account);
   return std::move(account.outcome);
+}
+
+std::vector<double> Simulation::finish_s(int units, const Pace& pace,
+                                         const std::vector<double>& arrivals_s,
+                                         double limit_s) const {
+  check_arrivals(arrivals_s, ranks_);
+  Network network;
+  network.models.emplace_back();
+  Accounting accounting;
+  accounting.limit_s = limit_s;
+  PacedSteps steps(*this, pace);
+  return Ports<PacedSteps>(steps, static_cast<std::uint64_t>(units), network, arrivals_s,
+                           accounting)
+      .run_in_order_of_time()
+      .outcome.finish_s;
 }
 
 Outcome simulate(const Schedule& schedule, std::uint64_t message_bytes, const Link& link,

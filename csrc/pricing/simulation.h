@@ -28,6 +28,12 @@ using schedule::Schedule;
 using schedule::Steps;
 using schedule::Verb;
 
+// How long things take where no link is known. A message occupies both ports for port_s and
+// its units, and is there flight_s later.
+struct Pace {
+  double port_s, flight_s, unit_s, sum_unit_s;
+};
+
 // A schedule prepared once, to be run under many arrivals.
 class Simulation {
  public:
@@ -38,10 +44,10 @@ class Simulation {
   // deadlock: whether there is one never depends on the timing.
   Outcome run(std::uint64_t message_bytes, const Link& link, const std::vector<double>& arrivals_s,
               bool with_uses = false) const;
-  // Gives up, with infinite times, once it is clear that a rank finishes later than limit_s after
-  // the first arrival. The link may be one without latency.
-  Outcome run_within(double limit_s, std::uint64_t message_bytes, const Link& link,
-                     const std::vector<double>& arrivals_s) const;
+  // Without a link, in equal units of the data. Gives up, with infinite times, once it is clear
+  // that a rank finishes after `limit_s`.
+  std::vector<double> finish_s(int units, const Pace& pace, const std::vector<double>& arrivals_s,
+                               double limit_s) const;
 
  private:
   friend class PreparedSteps;
@@ -55,8 +61,6 @@ class Simulation {
   };
 
   void add_rank(const Steps& steps, const Messages& messages);
-  Outcome run(std::uint64_t message_bytes, const Link& link, const std::vector<double>& arrivals_s,
-              const Accounting& accounting) const;
 
   int ranks_;
   int segments_;

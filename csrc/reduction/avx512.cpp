@@ -24,10 +24,6 @@ struct Avx512 {
     else
       scale_loop<dtype>(out, in, count, scale);
   }
-
-  TARGET static void triad(float* a, const float* b, const float* c, std::size_t count, float s) {
-    triad_loop(a, b, c, count, s);
-  }
 };
 
 }  // namespace

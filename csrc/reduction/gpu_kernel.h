@@ -9,7 +9,7 @@
 // laid out like the bucket.
 //
 // A thread loads all it combines before it stores, so out may be received or held. Nothing here is
-// CUDA's, so that a test can play all threads, one after the other, where there is no GPU.
+// CUDA's, so that a test can run all threads, one after the other, where there is no GPU.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,6 @@ struct Kernels {
                                          std::size_t count);
   // Null for integers.
   void (*scale[dtype_count])(void* out, const void* in, std::size_t count, double scale);
-  void (*triad)(float* a, const float* b, const float* c, std::size_t count, float s);
 };
 
 const Kernels& portable_kernels();

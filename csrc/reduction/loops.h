@@ -74,11 +74,6 @@ PATR_INLINE void scale_loop(void* out, const void* in, std::size_t count, double
     to[i] = Element::narrow(scaled(Element::widen(from[i]), factor));
 }
 
-PATR_INLINE void triad_loop(float* a, const float* b, const float* c, std::size_t count, float s) {
-  PATR_INDEPENDENT
-  for (std::size_t i = 0; i < count; ++i) a[i] = b[i] + s * c[i];
-}
-
 template <typename Level, Dtype dtype>
 void enter(Kernels& kernels) {
   auto& combine = kernels.combine[int(dtype)];
@@ -102,7 +97,6 @@ Kernels kernels_of(const char* level) {
   enter<Level, Dtype::int32>(kernels);
   enter<Level, Dtype::int64>(kernels);
   enter<Level, Dtype::uint8>(kernels);
-  kernels.triad = &Level::triad;
   return kernels;
 }
 

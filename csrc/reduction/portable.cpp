@@ -15,10 +15,6 @@ struct Portable {
   static void scale(void* out, const void* in, std::size_t count, double scale) {
     scale_loop<dtype>(out, in, count, scale);
   }
-
-  static void triad(float* a, const float* b, const float* c, std::size_t count, float s) {
-    triad_loop(a, b, c, count, s);
-  }
 };
 
 }  // namespace

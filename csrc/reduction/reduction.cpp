@@ -71,8 +71,4 @@ void divide(void* data, std::size_t count, Dtype dtype, std::int64_t divisor) {
   if (dtype == Dtype::uint8) divide_all<std::uint8_t>(data, count, divisor);
 }
 
-void triad(float* a, const float* b, const float* c, std::size_t count, float s) {
-  kernels().triad(a, b, c, count, s);
-}
-
 }  // namespace patallreduce::reduction

@@ -55,10 +55,6 @@ void scale_copy(void* out, const void* in, std::size_t count, Dtype dtype, doubl
 // once per result, not once per step.
 void divide(void* data, std::size_t count, Dtype dtype, std::int64_t divisor);
 
-// a[i] = b[i] + s * c[i]: STREAM's triad, the yardstick of benchmarks/reduction.py. It lives
-// here so that compiler, flags and vector level are those of the kernels it is held against.
-void triad(float* a, const float* b, const float* c, std::size_t count, float s);
-
 // "avx512", "avx2" or "portable": what the kernels use on this machine. The environment
 // variable PATALLREDUCE_VECTOR narrows it, never beyond what the processor has (read once;
 // tests compare the three). Throws std::invalid_argument when the variable is none of these:

@@ -4,11 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "algorithms/registry.h"
-
 namespace patallreduce::selection {
 
-using algorithms::generate;
+using algorithms::Uses;
 using pricing::Link;
 using pricing::Simulation;
 using schedule::ScheduleKey;
@@ -147,12 +145,14 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
   const Patterns patterns(forecast, link_.latency_s);
   std::vector<Priced> all;
   double safe_s = HUGE_VAL;  // the first candidate's estimate
-  for (const Candidate& candidate : candidates()) {
+  for (const Algorithm* algorithm : algorithms::candidates()) {
+    const Algorithm& candidate = *algorithm;
+    const bool has_estimate = candidate.pricing.estimate != nullptr;
     if (candidate.uses == Uses::real_order && !patterns.doubtful())
       continue;  // it is the forecast's
-    std::vector<int> counts = candidate.segments(ranks_, bucket, link_);
+    std::vector<int> counts = segments_to_price(candidate, ranks_, bucket, link_);
     double estimate_s = HUGE_VAL;
-    if (candidate.estimate != nullptr) {  // tells well enough how fine to cut
+    if (has_estimate) {  // tells well enough how fine to cut
       int best = counts.front();
       for (const int segments : counts) {
         const double price_s = estimated_s(candidate, segments, bucket, patterns);
@@ -161,52 +161,51 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
       counts = {best};
       if (all.empty()) safe_s = estimate_s;
     }
-    const bool simulates = ranks_ <= most_simulated_ranks &&
-                           (candidate.estimate == nullptr || estimate_s <= hopeless * safe_s);
-    if (!simulates && candidate.estimate == nullptr) continue;
+    const bool simulates =
+        ranks_ <= most_simulated_ranks && (!has_estimate || estimate_s <= hopeless * safe_s);
+    if (!simulates && !has_estimate) continue;
     for (const int segments : counts) {
       ScheduleKey key = key_of(candidate, segments, bucket, pattern_class, forecast);
-      const double price_s =
-          simulates ? simulated_s(key, candidate.uses, bucket, patterns) : estimate_s;
+      const double price_s = simulates ? simulated_s(candidate, key, bucket, patterns) : estimate_s;
       all.push_back({std::move(key), price_s});
     }
   }
   return all;
 }
 
-double Pricer::estimated_s(const Candidate& candidate, int segments, const Bucket& bucket,
+double Pricer::estimated_s(const Algorithm& candidate, int segments, const Bucket& bucket,
                            const Patterns& patterns) const {
   return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
-    return candidate.estimate(pattern, segments, static_cast<double>(bucket.bytes()), link_);
+    return candidate.pricing.estimate(pattern, segments, static_cast<double>(bucket.bytes), link_);
   });
 }
 
-double Pricer::simulated_s(const ScheduleKey& key, Uses uses, const Bucket& bucket,
+double Pricer::simulated_s(const Algorithm& candidate, const ScheduleKey& key, const Bucket& bucket,
                            const Patterns& patterns) {
   const auto run = [&](Simulation& simulation) {
-    return patterns.mean_s(uses, [&](const std::vector<double>& pattern) {
-      return simulation.run(bucket.bytes(), link_, pattern).finish_s;
+    return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
+      return simulation.run(bucket.bytes, link_, pattern).finish_s;
     });
   };
-  if (uses != Uses::times) return run(prepared(key));
+  if (candidate.uses != Uses::times) return run(prepared(candidate, key.segments));
   Simulation simulation(
-      generate(key.algorithm, {ranks_, key.segments, key.arrivals_s, key.segment_time_s, 0}));
+      generate(candidate, {ranks_, key.segments, key.arrivals_s, key.segment_time_s, 0}));
   return run(simulation);
 }
 
 // Without arrivals: the order is the ranks'.
-Simulation& Pricer::prepared(const ScheduleKey& key) {
-  const std::pair name(key.algorithm, key.segments);
-  const auto found = prepared_.find(name);
+Simulation& Pricer::prepared(const Algorithm& candidate, int segments) {
+  const std::pair key(&candidate, segments);
+  const auto found = prepared_.find(key);
   if (found != prepared_.end()) return found->second;
   if (prepared_.size() >= most_prepared) prepared_.clear();
-  Simulation simulation(generate(key.algorithm, {ranks_, key.segments, {}, 0, 0}));
-  return prepared_.emplace(name, std::move(simulation)).first->second;
+  Simulation simulation(generate(candidate, {ranks_, segments, {}, 0, 0}));
+  return prepared_.emplace(key, std::move(simulation)).first->second;
 }
 
-ScheduleKey Pricer::key_of(const Candidate& candidate, int segments, const Bucket& bucket,
+ScheduleKey Pricer::key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
                            const PatternClass& pattern_class, const Forecast& forecast) const {
-  ScheduleKey key{candidate.algorithm, segments, {}, 0};
+  ScheduleKey key{candidate.name, segments, {}, 0};
   const auto begin = pattern_class.levels.begin(), end = begin + ranks_;
   if (candidate.uses == Uses::times) key.segment_time_s = 2;
   if (candidate.uses == Uses::nothing || candidate.uses == Uses::real_order) return key;
@@ -221,7 +220,7 @@ ScheduleKey Pricer::key_of(const Candidate& candidate, int segments, const Bucke
     }
   } else {
     const double half_s =
-        (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes())) / ranks_) / 2;
+        (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes)) / ranks_) / 2;
     for (const double arrival_s : forecast.arrivals_s) {
       key.arrivals_s.push_back(std::nearbyint(arrival_s / half_s));
     }

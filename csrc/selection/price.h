@@ -10,13 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/registry.h"
 #include "pricing/simulation.h"
 #include "schedule/schedule_key.h"
-#include "selection/candidates.h"
 #include "selection/pattern.h"
 
 namespace patallreduce::selection {
 
+using algorithms::Algorithm;
+using algorithms::Bucket;
 using pricing::Link;
 using pricing::Simulation;
 using schedule::ScheduleKey;
@@ -39,17 +41,17 @@ class Pricer {
   struct Pattern;
   struct Patterns;
 
-  double estimated_s(const Candidate& candidate, int segments, const Bucket& bucket,
+  double estimated_s(const Algorithm& candidate, int segments, const Bucket& bucket,
                      const Patterns& patterns) const;
-  double simulated_s(const ScheduleKey& key, Uses uses, const Bucket& bucket,
+  double simulated_s(const Algorithm& candidate, const ScheduleKey& key, const Bucket& bucket,
                      const Patterns& patterns);
-  ScheduleKey key_of(const Candidate& candidate, int segments, const Bucket& bucket,
+  ScheduleKey key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
                      const PatternClass& pattern_class, const Forecast& forecast) const;
-  Simulation& prepared(const ScheduleKey& key);
+  Simulation& prepared(const Algorithm& candidate, int segments);
 
   int ranks_;
   Link link_;
-  std::map<std::pair<std::string, int>, Simulation> prepared_;  // by algorithm and segments
+  std::map<std::pair<const Algorithm*, int>, Simulation> prepared_;  // by segments, too
 };
 
 }  // namespace patallreduce::selection

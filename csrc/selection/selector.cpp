@@ -80,8 +80,9 @@ std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t elem
 }
 
 std::vector<Choice> Selector::price_class(const PatternClass& pattern_class) {
-  const Bucket bucket{pattern_class.elements, pattern_class.element_bytes};
-  const Forecast forecast = representative(pattern_class, scale_s(bucket.bytes()));
+  const algorithms::Bucket bucket{pattern_class.elements * pattern_class.element_bytes,
+                                  pattern_class.elements};
+  const Forecast forecast = representative(pattern_class, scale_s(bucket.bytes));
   std::vector<Choice> all;
   for (Priced& priced : pricer_.price(bucket, pattern_class, forecast)) {
     all.push_back({std::move(priced.key), priced.price_s});

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "algorithms/internal_keys.h"
 #include "errors.h"
 #include "reduction/float_mode.h"
 #include "tree_sum/subtree.h"
@@ -28,9 +29,6 @@ const std::vector<const char*> tree_refusals{
 };
 
 namespace {
-
-// Beyond it a table is no longer all latency.
-constexpr std::size_t small_table_words = 32 * 1024;
 
 std::size_t width(std::int64_t columns) {
   return columns < 0 ? 1 : static_cast<std::size_t>(columns);
@@ -61,8 +59,7 @@ Call call_for(const RootTable& table, int ranks) {
   call.dtype = Dtype::int64;
   call.op = Op::sum;
   call.label = tree_label;
-  const bool small = table.size() <= small_table_words;
-  call.key = {small ? "recursive_doubling" : "ring", small ? 1 : ranks, {}, 0.0};
+  call.key = algorithms::table_key(call.bytes(), ranks);
   return call;
 }
 

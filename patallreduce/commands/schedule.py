@@ -131,7 +131,7 @@ def _draw(
 
 
 def _collective_of(algorithm: str) -> str:
-    collectives = {name: collective for name, collective, _, _ in _core.algorithms()}
+    collectives = {each.name: each.collective for each in _core.algorithms()}
     if algorithm not in collectives:
         raise ScheduleError(
             f"unknown algorithm {algorithm!r}; known: {', '.join(sorted(collectives))}"

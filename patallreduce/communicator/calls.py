@@ -12,11 +12,9 @@ from patallreduce import _core
 from patallreduce.communicator import environment
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.schedules import algorithms
-from patallreduce.pricing.selection import choose_segments, round_s, sum_time_s
 
 OPS = dict(_core.Op.__members__)
 _ROOTED = {"reduce", "broadcast"}
-_TIMED = {"prr", "local_redirect_reduce"}  # their schedules depend on a part's time
 _OF_BLOCKS = {"all_gather", "reduce_scatter"}
 
 
@@ -37,14 +35,6 @@ class Request(NamedTuple):
 
 
 REPRODUCIBLE = "reproducible"
-_USUAL = {
-    "all_reduce": "auto",
-    "reduce": "clairvoyant",
-    "broadcast": "binomial_broadcast",
-    "all_gather": "ring_all_gather",
-    "reduce_scatter": "ring_reduce_scatter",
-    "barrier": "dissemination_barrier",
-}
 
 
 def intended(algorithm: str) -> str:
@@ -98,26 +88,27 @@ def settle(
     hints = _hints(request.arrivals_s, rank, ranks)
     elements = request.elements
     message_bytes = elements * request.element_bytes
-    algorithm = request.algorithm or _USUAL[request.collective]
+    name = request.algorithm or _core.usual_algorithm(request.collective).name
     segments, segment_time_s = request.segments, request.segment_time_s
-    if algorithm == "auto" and request.collective == "all_reduce":
-        algorithm = environment.get("ALGORITHM") or ""
-        if not algorithm:
-            algorithm, best, in_class, best_time_s, _ = selector().choose(
+    if name == "auto" and request.collective == "all_reduce":
+        name = environment.get("ALGORITHM") or ""
+        if not name:
+            name, best, in_class, best_time_s, _ = selector().choose(
                 elements, request.element_bytes, hints or [0.0] * ranks
             )
             if segments is None and environment.get("SEGMENTS") is None:
                 # Arrivals of the pattern class: alike patterns share one compiled schedule.
                 segments, segment_time_s, hints = best, best_time_s, in_class
     known = _known(request.collective)
-    if algorithm not in known:
+    if name not in known:
         raise _core.ScheduleError(
-            f"unknown algorithm {algorithm!r} on rank {rank}; known: {', '.join(known)}"
+            f"unknown algorithm {name!r} on rank {rank}; known: {', '.join(known)}"
         )
+    algorithm = _core.find_algorithm(name, request.collective)
     if segments is None:
         forced = int(environment.get_float("SEGMENTS") or 0)
-        segments = min(forced, max(elements, 1)) or choose_segments(
-            algorithm, ranks, message_bytes, elements, link(), collective=request.collective
+        segments = min(forced, max(elements, 1)) or algorithm.segments(
+            ranks, message_bytes, elements, link()
         )
         if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
             segments = max(segments // ranks, 1) * ranks
@@ -126,27 +117,18 @@ def settle(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
-    times = _times(
-        request,
-        algorithm,
-        ranks=ranks,
-        segments=segments,
-        segment_time_s=segment_time_s,
-        hints=hints,
-        link=link,
-    )
+    together = len(set(hints)) <= 1
+    times = algorithm.times(ranks, segments, message_bytes, together, segment_time_s, link)
     return _core.Call(
         elements,
         request.dtype,
         OPS[request.op],
         request.label,
-        algorithm,
+        name,
         segments,
         hints,
-        times.segment_time_s,
-        root,
-        times.latency_s,
-        times.sum_s,
+        root=root,
+        **times,
     )
 
 
@@ -162,40 +144,6 @@ def _root(request: Request, rank: int, ranks: int) -> int:
 @cache
 def _known(collective: str) -> tuple[str, ...]:
     return tuple(algorithms(collective))
-
-
-class _Times(NamedTuple):
-    """What a schedule depends on; 0 where it does not."""
-
-    segment_time_s: float = 0.0
-    latency_s: float = 0.0
-    sum_s: float = 0.0
-
-
-def _times(
-    request: Request,
-    algorithm: str,
-    *,
-    ranks: int,
-    segments: int,
-    segment_time_s: float | None,
-    hints: list[float],
-    link: Callable[[], Link],
-) -> _Times:
-    message_bytes = request.elements * request.element_bytes
-    if algorithm == "clairvoyant" and request.collective == "all_reduce":
-        return _Times(
-            round_s(segments, message_bytes, link()),
-            link().latency_s,
-            sum_time_s(segments, message_bytes, link()),
-        )
-    if algorithm == "clairvoyant" and len(set(hints)) > 1:
-        return _Times(round_s(segments, message_bytes, link()))
-    if algorithm not in _TIMED:  # clairvoyant without hints: all are there, however long a round is
-        return _Times()
-    if segment_time_s is None:
-        segment_time_s = link().latency_s + link().transfer_s(message_bytes) / ranks
-    return _Times(segment_time_s)
 
 
 def _hints(arrivals_s: Sequence[float] | None, rank: int, ranks: int) -> list[float]:

@@ -5,8 +5,8 @@
               for the result, as DistributedDataParallel expects
     finished  the result is there: the tensor is let go, arrivals and finishes are reported
 
-Two native classes do the work, behind one interface: `_core.StreamCalls` over NCCL, `_core.Staging`
-over UCX.
+Two native carriers do the work, behind one interface: `_core.NcclCarrier` and, over UCX,
+`_core.StagedCarrier`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BUSY_POLL_S = 0.005
 _IDLE_POLL_S = 0.5
 
 
-NativeCalls = Any  # the core's two ways to carry a GPU's data: alike but for their types
+Carrier = Any  # one of the core's two ways to carry a GPU's data: alike but for their types
 
 
 class GpuWork:
@@ -36,7 +36,7 @@ class GpuWork:
 
     def __init__(
         self,
-        native: NativeCalls,
+        native: Carrier,
         ticket: GpuTicket,
         future: torch.futures.Future[torch.Tensor],
         tensor: torch.Tensor,
@@ -86,7 +86,7 @@ class GpuCalls:
         device: Where the tensors are.
     """
 
-    def __init__(self, native: NativeCalls, device: torch.device) -> None:
+    def __init__(self, native: Carrier, device: torch.device) -> None:
         self.native = native
         self.device = device
         self._lock = threading.Lock()

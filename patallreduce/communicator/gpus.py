@@ -6,7 +6,7 @@ import torch
 
 from patallreduce import _core
 from patallreduce.communicator import ucx
-from patallreduce.communicator.gpu_calls import GpuCalls, NativeCalls
+from patallreduce.communicator.gpu_calls import Carrier, GpuCalls
 from patallreduce.communicator.rendezvous import Rendezvous
 from patallreduce.gpu import cuda, nccl
 from patallreduce.gpu.memory import check_ucx_takes_cuda
@@ -57,7 +57,7 @@ class Gpus:
         """Whether its tensors are not the engine's to read."""
         return device.type == "cuda"
 
-    def add(self, device: torch.device, native: NativeCalls) -> GpuCalls:
+    def add(self, device: torch.device, native: Carrier) -> GpuCalls:
         """Let `native` carry the tensors of a device."""
         made = self._made[device] = GpuCalls(native, device)
         return made
@@ -67,7 +67,7 @@ class Gpus:
         for calls in self._made.values():
             calls.close(timeout_s)
 
-    def _make(self, device: torch.device) -> NativeCalls:
+    def _make(self, device: torch.device) -> Carrier:
         if self._rendezvous is None:
             raise TypeError(f"expected a CPU tensor, got {device}: ranks as threads have no GPUs")
         kernels = cuda.library_path()
@@ -76,7 +76,7 @@ class Gpus:
             direct = self._transport == "ucx"
             if direct:
                 check_ucx_takes_cuda(ucx.library_path())
-            return _core.Staging(self._engine, kernels, index, direct)
+            return _core.StagedCarrier(self._engine, kernels, index, direct)
         path = nccl.library_path()
         rank, number = self._rendezvous.rank, len(self._made)
         unique_ids = [
@@ -85,4 +85,4 @@ class Gpus:
             )
             for lane in range(_core.lanes_for(self._rendezvous.ranks))
         ]
-        return _core.StreamCalls(self._engine, kernels, path, index, unique_ids, self._timeout_s)
+        return _core.NcclCarrier(self._engine, kernels, path, index, unique_ids, self._timeout_s)

@@ -55,16 +55,8 @@ class LinkMeter:
         return float(longest_s[0])
 
     def _ring(self, tensor: torch.Tensor, op: str, segments: int | None = None) -> None:
-        call = _core.Call(
-            tensor.numel(),
-            dtype_of(tensor),
-            OPS[op],
-            -1,
-            "ring",
-            segments or self._ranks,
-            [],
-            0.0,
-        )
+        key = _core.metering_key(segments or self._ranks)
+        call = _core.Call.of_key(tensor.numel(), dtype_of(tensor), OPS[op], key)
         self._engine.wait(self._engine.begin(tensor.data_ptr(), call, self._timeout_s))
 
 

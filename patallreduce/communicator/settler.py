@@ -14,7 +14,6 @@ from patallreduce.communicator.given import GivenSchedules
 from patallreduce.communicator.link_meter import LinkMeter
 from patallreduce.communicator.tensors import check_tensor, dtype_of
 from patallreduce.pricing.link import Link
-from patallreduce.pricing.selection import new_selector
 
 _CALLS_KEPT = 1024
 # A plan costs a few messages: it may pay where the message takes this long from rank to rank.
@@ -76,7 +75,7 @@ class Settler:
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
             self._monitor.set_selector(
-                new_selector(self._ranks, self._link), 1 / self._link.bytes_per_s
+                _core.Selector(self._ranks, self._link), 1 / self._link.bytes_per_s
             )
         return self._link
 
@@ -84,7 +83,7 @@ class Settler:
     def selector(self) -> _core.Selector:
         """Prices the algorithms on this link. Collective the first time, as `link`."""
         if self._selector is None:
-            self._selector = new_selector(self._ranks, self.link)
+            self._selector = _core.Selector(self._ranks, self.link)
         return self._selector
 
     def settle(self, tensor: torch.Tensor, asked: Arguments) -> _core.Call:

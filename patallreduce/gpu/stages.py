@@ -16,8 +16,8 @@ HOME, SCRATCH, SHADOW = "home", "scratch", "shadow"
 SUMS = -1  # the stream of sums, where a lane is named
 
 
-class Place(NamedTuple):
-    """The group of a lane, or with `SUMS` the sums, of a stage."""
+class Item(NamedTuple):
+    """What one stream does for one stage: the group of a lane, or with `SUMS` the sums."""
 
     lane: int
     stage: int
@@ -49,26 +49,26 @@ class Sum:
 
 @dataclass(frozen=True)
 class Group:
-    """Messages of one lane; `after`: the stage whose sums it waits for, -1 for none.
+    """Messages of one lane.
 
-    `behind`: the groups of other lanes that it waits for.
+    It waits for the sums of stage `awaited_sums`, -1 for none, and for groups of other lanes.
     """
 
     lane: int
-    after: int
-    behind: tuple[Place, ...]
+    awaited_sums: int
+    awaited_groups: tuple[Item, ...]
     sends: tuple[Transfer, ...]
     receives: tuple[Transfer, ...]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Its groups, by lane, and its sums, which wait for the groups `behind`."""
+    """Its groups, by lane, and its sums, which wait for `awaited_groups`."""
 
     number: int
     region: int
     groups: tuple[Group, ...]
-    behind: tuple[Place, ...]
+    awaited_groups: tuple[Item, ...]
     sums: tuple[Sum, ...]
 
     @property
@@ -89,44 +89,44 @@ def stages_of(program: _core.StreamProgram) -> list[Stage]:
             number,
             region,
             tuple(_group(*row) for row in groups),
-            tuple(Place(*row) for row in behind),
+            tuple(Item(*row) for row in awaited_groups),
             tuple(Sum(*row) for row in sums),
         )
-        for number, (region, groups, behind, sums) in enumerate(program.stages)
+        for number, (region, groups, awaited_groups, sums) in enumerate(program.stages)
     ]
 
 
-def results_of(program: _core.StreamProgram) -> tuple[int, list[Place]]:
+def results_of(program: _core.StreamProgram) -> tuple[int, list[Item]]:
     """The stage behind whose sums, and the groups behind which, the result is there."""
-    return program.result_stage, [Place(*row) for row in program.result_behind]
+    return program.result_stage, [Item(*row) for row in program.result_groups]
 
 
 def _group(
     lane: int,
-    after: int,
-    behind: Sequence[tuple[int, int]],
+    awaited_sums: int,
+    awaited_groups: Sequence[tuple[int, int]],
     sends: Sequence[_core.Message],
     receives: Sequence[_core.Message],
 ) -> Group:
     return Group(
         lane,
-        after,
-        tuple(Place(*row) for row in behind),
+        awaited_sums,
+        tuple(Item(*row) for row in awaited_groups),
         tuple(Transfer(*row) for row in sends),
         tuple(Transfer(*row) for row in receives),
     )
 
 
-def waits(stages: Sequence[Stage]) -> dict[Place, list[Place]]:
+def waits(stages: Sequence[Stage]) -> dict[Item, list[Item]]:
     """Groups and sums -> what they wait for, where nothing earlier on their stream has done so.
 
     The executor queues these waits and no others: a stream runs in order, so a wait holds for all
-    that comes behind it. Sums of stage 0: the arrival.
+    that is queued behind it. Sums of stage 0: the arrival.
     """
-    found: dict[Place, list[Place]] = {}
+    found: dict[Item, list[Item]] = {}
     known: dict[tuple[int, int], int] = {}  # a stream has waited for another, as far as this stage
 
-    def note(waiter: Place, awaited: Sequence[Place]) -> None:
+    def note(waiter: Item, awaited: Sequence[Item]) -> None:
         for one in awaited:
             if one.stage > known.get((waiter.lane, one.lane), -1):
                 known[waiter.lane, one.lane] = one.stage
@@ -134,8 +134,8 @@ def waits(stages: Sequence[Stage]) -> dict[Place, list[Place]]:
 
     for stage in stages:
         for group in stage.groups:
-            after = [Place(SUMS, group.after)] if group.after >= 0 else []
-            note(Place(group.lane, stage.number), [*after, *group.behind])
+            sums = [Item(SUMS, group.awaited_sums)] if group.awaited_sums >= 0 else []
+            note(Item(group.lane, stage.number), [*sums, *group.awaited_groups])
         if stage.sums:
-            note(Place(SUMS, stage.number), stage.behind)
+            note(Item(SUMS, stage.number), stage.awaited_groups)
     return found

@@ -11,7 +11,7 @@ from patallreduce.gpu.stages import (
     SHADOW,
     SUMS,
     Group,
-    Place,
+    Item,
     Stage,
     Sum,
     Transfer,
@@ -67,72 +67,72 @@ class _Table:
         self._lanes = program.lanes
         self._result_stage = program.result_stage
         self._waits = waits(self.stages)
-        self._waiters: dict[Place, list[Place]] = {}
+        self._waiters: dict[Item, list[Item]] = {}
         for waiter, awaited in self._waits.items():
             for one in awaited:
                 self._waiters.setdefault(one, []).append(waiter)
 
     def rows(self, stage: Stage) -> list[list[str]]:
         """A stage's lines: one at least."""
-        shown = [Place(group.lane, stage.number) for group in stage.groups]
-        with_sums = max((place for place in stage.behind if place in shown), default=None)
+        shown = [Item(group.lane, stage.number) for group in stage.groups]
+        with_sums = max((item for item in stage.awaited_groups if item in shown), default=None)
         if with_sums is None:
             with_sums = shown[-1] if shown else None
         rows = [
-            self._row(place, group, stage, place == with_sums)
-            for place, group in zip(shown, stage.groups, strict=True)
+            self._row(item, group, stage, item == with_sums)
+            for item, group in zip(shown, stage.groups, strict=True)
         ]
         return rows or [["0", "no group", "", "", *self._sums(stage, None)]]
 
-    def _row(self, place: Place, group: Group, stage: Stage, with_sums: bool) -> list[str]:
+    def _row(self, item: Item, group: Group, stage: Stage, with_sums: bool) -> list[str]:
         return [
-            self._number(place),
-            ", ".join(map(self._name, self._waits.get(place, ()))),
+            self._number(item),
+            ", ".join(map(self._name, self._waits.get(item, ()))),
             ", ".join(f"{span(one)} to {one.peer} from {one.memory}" for one in group.sends),
             ", ".join(_landing(one, stage.region) for one in group.receives),
-            *(self._sums(stage, place) if with_sums else ["", self._awaited_by([place])]),
+            *(self._sums(stage, item) if with_sums else ["", self._awaited_by([item])]),
         ]
 
-    def _sums(self, stage: Stage, place: Place | None) -> list[str]:
-        """The sums of a stage in the line of its group at `place`, and what waits for the two."""
+    def _sums(self, stage: Stage, item: Item | None) -> list[str]:
+        """The sums of a stage in the line of its group at `item`, and what waits for the two."""
         then = [_sum(one, stage.region) for one in stage.sums]
-        sums = Place(SUMS, stage.number)
-        others = [self._name(one) for one in self._waits.get(sums, ()) if one != place]
+        sums = Item(SUMS, stage.number)
+        others = [self._name(one) for one in self._waits.get(sums, ()) if one != item]
         if others:
             then.insert(0, f"after {', '.join(others)}")
         if stage.number == 0:
             then.insert(0, "arrival")
         if stage.number == self._result_stage:
             then.append("RESULT")
-        return ["; ".join(then), self._awaited_by([sums] if place is None else [place, sums])]
+        return ["; ".join(then), self._awaited_by([sums] if item is None else [item, sums])]
 
-    def _awaited_by(self, places: Sequence[Place]) -> str:
-        waiters = {one for place in places for one in self._waiters.get(place, ())}
+    def _awaited_by(self, items: Sequence[Item]) -> str:
+        waiters = {one for item in items for one in self._waiters.get(item, ())}
         groups = sorted((one for one in waiters if one.lane != SUMS), key=lambda one: one[::-1])
         return ", ".join(map(self._name, groups))
 
-    def _name(self, place: Place) -> str:
-        if place.lane != SUMS:
-            return f"group {self._number(place)}"
-        return f"sums {place.stage}" if place.stage else "arrival"
+    def _name(self, item: Item) -> str:
+        if item.lane != SUMS:
+            return f"group {self._number(item)}"
+        return f"sums {item.stage}" if item.stage else "arrival"
 
-    def _number(self, place: Place) -> str:
-        return f"{place.stage}{lane_letter(place.lane, self._lanes)}"
+    def _number(self, item: Item) -> str:
+        return f"{item.stage}{lane_letter(item.lane, self._lanes)}"
 
 
 def _landing(one: Transfer, region: int) -> str:
-    return f"{span(one)} from {one.peer} into {_place(one.memory, region)}"
+    return f"{span(one)} from {one.peer} into {_region_of(one.memory, region)}"
 
 
 def _sum(one: Sum, region: int) -> str:
-    added = [_place(memory, region) for memory in (one.held, one.received) if memory]
+    added = [_region_of(memory, region) for memory in (one.held, one.received) if memory]
     kept = [memory for memory in (one.out, one.also) if memory]
     if one.callers:
         added[0] += " / P"
     return f"{span(one)}: {' + '.join(added)} -> {' and '.join(kept)}"
 
 
-def _place(memory: str, region: int) -> str:
+def _region_of(memory: str, region: int) -> str:
     return f"{SCRATCH} {region}" if memory == SCRATCH else memory
 
 

@@ -124,7 +124,7 @@ class _Bucket:
             padded[: self._buffer.numel()] = node.value
             self._pieces[0, :, number] = padded.view(ranks, self._slice)
         self._pieces[1, rank] = self._pieces[0, rank]
-        return self._submit(self._pieces, "pairwise_all_to_all", 2 * ranks)
+        return self._submit(self._pieces, _core.swap_key(ranks))
 
     def sum_and_spread(self) -> None:
         """Sum this rank's slice of all subtrees up the tree; start giving it to all."""
@@ -132,7 +132,7 @@ class _Bucket:
             self._check()
             slices = self._sum()
             del self._pieces
-            spread = self._submit(slices, "pairwise_all_gather", self._communicator.ranks)
+            spread = self._submit(slices, _core.spread_key(self._communicator.ranks))
         except Exception as error:
             self._done.set_result(error)
         else:
@@ -165,11 +165,10 @@ class _Bucket:
             self._done.set_result(None)
 
     def _submit(
-        self, tensor: torch.Tensor, algorithm: str, segments: int
+        self, tensor: torch.Tensor, key: _core.ScheduleKey
     ) -> torch.futures.Future[torch.Tensor]:
         sum_ = _core.Op.__members__["sum"]
-        dtype = dtype_of(tensor)
-        call = _core.Call(tensor.numel(), dtype, sum_, -1, algorithm, segments, [], 0.0)
+        call = _core.Call.of_key(tensor.numel(), dtype_of(tensor), sum_, key)
         work = self._communicator.session.submit(tensor.view(-1), call)
         self._ticket = work.ticket
         return work.get_future()

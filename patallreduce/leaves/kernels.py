@@ -11,6 +11,7 @@ import torch
 
 from patallreduce import _core
 from patallreduce.communicator.communicator import Communicator
+from patallreduce.pricing.schedules import SAFE
 
 
 class Kernels(NamedTuple):
@@ -43,7 +44,7 @@ class Kernels(NamedTuple):
         hashes = torch.zeros((communicator.ranks, len(self.values)), dtype=torch.int64)
         mine = [zlib.crc32(value.encode()) for value in self.values.values()]
         hashes[communicator.rank] = torch.tensor(mine)
-        communicator.all_reduce(hashes, algorithm="ring", segments=1)
+        communicator.all_reduce(hashes, algorithm=SAFE, segments=1)
         for name, column in zip(self.values, hashes.T.tolist(), strict=True):
             rank = next((rank for rank, value in enumerate(column) if value != column[0]), None)
             if rank is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patallreduce.pictures import figures
 from patallreduce.pricing.decision_map import Cell
+from patallreduce.pricing.schedules import SAFE
 from patallreduce.text.units import bytes_text
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _draw_cell(panel: Axes, column: int, row: int, cell: Cell, colours: dict[str
 
     colour = colours[cell.winner]
     panel.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, color=colour, linewidth=0))
-    if cell.winner != "ring":
+    if cell.winner != SAFE:
         panel.text(
             column,
             row,
@@ -90,10 +91,10 @@ def _is_dark(colour: str) -> bool:
 
 def _colours(winners: Sequence[str]) -> dict[str, str]:
     """Grey for the ring, then Okabe and Ito's colours, the most frequent winner first."""
-    others = sorted(set(winners) - {"ring"}, key=lambda name: (-winners.count(name), name))
+    others = sorted(set(winners) - {SAFE}, key=lambda name: (-winners.count(name), name))
     palette = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "black"]
     colours = {name: palette[n % len(palette)] for n, name in enumerate(others)}
-    return {"ring": "0.85", **colours}
+    return {SAFE: "0.85", **colours}
 
 
 def _add_legend(figure: Figure, colours: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patallreduce.gpu.stages import SUMS, Place, Stage, waits
+from patallreduce.gpu.stages import SUMS, Item, Stage, waits
 from patallreduce.gpu.tables import lane_letter, span
 from patallreduce.gpu.times import GroupTime, MessageTime, RankTimes, SumTime
 from patallreduce.pictures import figures
@@ -163,7 +163,7 @@ def _draw_streams(panel: Axes, top: float, drawn: Drawn) -> None:
     labelled = len(drawn.times.groups) <= _LABELLED
     sums_y = top + drawn.sums_row
     for group in drawn.times.groups:
-        y = top + _MESSAGES + group.place.lane
+        y = top + _MESSAGES + group.item.lane
         panel.broken_barh(
             [(group.start_s, group.end_s - group.start_s)],
             (y - _HEIGHT / 2, _HEIGHT),
@@ -227,19 +227,19 @@ def _label_sums(panel: Axes, y: float, one: SumTime, stage: Stage) -> None:
 
 def _draw_events(panel: Axes, top: float, drawn: Drawn) -> None:
     half = _HEIGHT / 2
-    boxes: dict[Place, tuple[float, float]] = {
-        **{one.place: (one.start_s, one.end_s) for one in drawn.times.groups},
-        **{Place(SUMS, one.stage): (one.start_s, one.end_s) for one in drawn.times.sums},
+    boxes: dict[Item, tuple[float, float]] = {
+        **{one.item: (one.start_s, one.end_s) for one in drawn.times.groups},
+        **{Item(SUMS, one.stage): (one.start_s, one.end_s) for one in drawn.times.sums},
     }
     arrival = drawn.arrival_s, top + _CALLER + half
 
-    def y_of(place: Place) -> float:
-        return top + (drawn.sums_row if place.lane == SUMS else _MESSAGES + place.lane)
+    def y_of(item: Item) -> float:
+        return top + (drawn.sums_row if item.lane == SUMS else _MESSAGES + item.lane)
 
-    def name_of(place: Place) -> str:
-        if place.lane == SUMS:
-            return f"sums {place.stage}"
-        return f"group {place.stage}{lane_letter(place.lane, drawn.lanes)}"
+    def name_of(item: Item) -> str:
+        if item.lane == SUMS:
+            return f"sums {item.stage}"
+        return f"group {item.stage}{lane_letter(item.lane, drawn.lanes)}"
 
     for waiter, awaited in waits(drawn.stages).items():
         for one in awaited:
@@ -251,10 +251,10 @@ def _draw_events(panel: Axes, top: float, drawn: Drawn) -> None:
             end = boxes[waiter][0], y_of(waiter) + (-half if down else half)
             what = f"rank {drawn.rank}: {name_of(one)} -> {name_of(waiter)}"
             _arrow(panel, begin, end, what, decides=begin[0] >= end[0])
-    for place, (start_s, _) in boxes.items():
-        if place.lane == SUMS and start_s <= drawn.arrival_s:
-            what = f"rank {drawn.rank}: arrival -> {name_of(place)}"
-            _arrow(panel, arrival, (start_s, y_of(place) - half), what)
+    for item, (start_s, _) in boxes.items():
+        if item.lane == SUMS and start_s <= drawn.arrival_s:
+            what = f"rank {drawn.rank}: arrival -> {name_of(item)}"
+            _arrow(panel, arrival, (start_s, y_of(item) - half), what)
     result = drawn.times.result_s, top + drawn.sums_row
     end = drawn.times.result_s, top + _CALLER + half
     _arrow(panel, result, end, f"rank {drawn.rank}: result", dashed=True)

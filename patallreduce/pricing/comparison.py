@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from patallreduce._core import Schedule, ScheduleError
+from patallreduce._core import Schedule, ScheduleError, find_algorithm
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.schedules import algorithms, schedule
-from patallreduce.pricing.selection import choose_segments, round_s, sum_time_s
 from patallreduce.pricing.simulation import simulate
 from patallreduce.statistics import absorption_s, imbalance_s, run_time_s
 
-_DYNAMIC = {"slt_dynamic"}  # ranks take their places as they arrive, whatever was foreseen
 _ELEMENT_BYTES = 4  # float32: a segment has at least one
 
 MEASURES = {
@@ -91,26 +89,14 @@ class Parameters(TypedDict):
 
 def parameters(algorithm: str, bucket: Bucket) -> Parameters:
     """Settle what the schedule of this bucket is made from, as patallreduce/calls.py does."""
-    elements = max(bucket.message_bytes // _ELEMENT_BYTES, 1)
+    ranks, message_bytes = bucket.ranks, bucket.message_bytes
+    found = find_algorithm(algorithm, "all_reduce")
     segments = bucket.segments
     if segments is None:
-        segments = choose_segments(
-            algorithm, bucket.ranks, bucket.message_bytes, elements, bucket.link
-        )
-    segment_time_s = latency_s = sum_s = 0.0
-    if algorithm == "prr":
-        transfer_s = bucket.link.transfer_s(bucket.message_bytes)
-        segment_time_s = bucket.link.latency_s + transfer_s / bucket.ranks
-    elif algorithm == "clairvoyant":
-        segment_time_s = round_s(segments, bucket.message_bytes, bucket.link)
-        latency_s = bucket.link.latency_s
-        sum_s = sum_time_s(segments, bucket.message_bytes, bucket.link)
-    return {
-        "segments": segments,
-        "segment_time_s": segment_time_s,
-        "latency_s": latency_s,
-        "sum_s": sum_s,
-    }
+        elements = max(message_bytes // _ELEMENT_BYTES, 1)
+        segments = found.segments(ranks, message_bytes, elements, bucket.link)
+    times = found.times(ranks, segments, message_bytes, False, None, lambda: bucket.link)
+    return {"segments": segments, **times}
 
 
 def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -> Schedule:
@@ -119,8 +105,12 @@ def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -
     Raises:
         ScheduleError: There is no such algorithm, or it cannot do it.
     """
-    foreseen_s = arrivals_s if bucket.foreseen or algorithm in _DYNAMIC else None
-    return schedule(algorithm, bucket.ranks, arrivals_s=foreseen_s, **parameters(algorithm, bucket))
+    made_from = parameters(algorithm, bucket)
+    # Of a dynamic one ranks take their places as they arrive, whatever was foreseen.
+    foreseen = bucket.foreseen or find_algorithm(algorithm, "all_reduce").dynamic
+    return schedule(
+        algorithm, bucket.ranks, arrivals_s=arrivals_s if foreseen else None, **made_from
+    )
 
 
 def price(algorithm: str, bucket: Bucket, patterns_s: Sequence[Sequence[float]]) -> Price:

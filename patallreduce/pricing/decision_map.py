@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from patallreduce.pricing.comparison import MEASURES, Bucket, compare
 from patallreduce.pricing.pattern_text import Pattern
+from patallreduce.pricing.schedules import SAFE
 from patallreduce.text.table import text_table
 from patallreduce.text.units import bytes_text, ms_text
 
@@ -102,10 +103,10 @@ def sweep(
                 late = pattern.with_delay(delay.seconds(case))
                 prices, _ = compare(case, late.draws(of, draws, seed), by=by)
                 costs_s = {p.algorithm: getattr(p, MEASURES[by]) for p in prices}
-                ring_s = costs_s["ring"]
+                ring_s = costs_s[SAFE]
                 winner = prices[0].algorithm
                 if not ring_s > costs_s[winner] * (1 + _TIE):
-                    winner = "ring"
+                    winner = SAFE
                 yield Cell(of, message_bytes, delay, winner, costs_s[winner], ring_s)
 
 
@@ -125,5 +126,5 @@ def map_tables(cells: Sequence[Cell]) -> str:
 
 
 def _text(cell: Cell) -> str:
-    gain = f" +{cell.gain:.0%}" if cell.winner != "ring" else ""
+    gain = f" +{cell.gain:.0%}" if cell.winner != SAFE else ""
     return f"{cell.winner} {ms_text(cell.price_s)}{gain}"

@@ -21,7 +21,7 @@ class Link:
             `bytes_per_s`. Empty: ``bytes / bytes_per_s``.
         port_share: Share of the latency, 0 to 1, that occupies a simulated port; during the rest
             the next message can leave. 1 is Hockney's model to the letter; segments that follow
-            each other were measured to overlap most of their latency (`selection.py`).
+            each other were measured to overlap most of their latency (slt.cpp).
 
     Raises:
         ValueError: A value is not a number > 0, or `transfers_s` is not ascending.
@@ -53,7 +53,7 @@ class Link:
 
     def transfer_s(self, message_bytes: int) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
-        return _core.transfer_s(message_bytes, self.bytes_per_s, self.transfers_s)
+        return _core.transfer_s(message_bytes, self)
 
 
 def _positive(name: str, value: float) -> None:

@@ -53,16 +53,7 @@ def simulated_messages(
     message_bytes = operator.index(message_bytes)
     if message_bytes < 0:
         raise ValueError(f"message_bytes: expected >= 0, got {message_bytes}")
-    uses = _core.simulate_ports(
-        schedule,
-        message_bytes,
-        seconds(arrivals_s),
-        link.latency_s,
-        link.bytes_per_s,
-        link.reduce_bytes_per_s,
-        link.transfers_s,
-        link.port_share,
-    )
+    uses = _core.simulate_ports(schedule, message_bytes, seconds(arrivals_s), link)
     steps = [(rank, step) for rank in range(schedule.ranks) for step in schedule.steps(rank)]
     receives = _receives(steps)
     messages = []

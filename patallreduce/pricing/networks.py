@@ -148,13 +148,7 @@ def native(network: Model | Network) -> _core.Network:
 
 def _add(network: _core.Network, model: Model) -> None:
     if isinstance(model, Link):
-        network.add_hockney(
-            model.latency_s,
-            model.bytes_per_s,
-            model.reduce_bytes_per_s,
-            model.transfers_s,
-            model.port_share,
-        )
+        network.add_hockney(model)
     elif isinstance(model, LogGP):
         network.add_loggp(
             model.latency_s,

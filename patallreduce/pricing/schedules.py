@@ -9,6 +9,9 @@ from typing import SupportsFloat
 from patallreduce import _core
 from patallreduce._core import Schedule, ScheduleError
 
+# What all-reduces run while nothing is known of the arrivals: no forecast can make it worse.
+SAFE = _core.usual_algorithm("all_reduce").name
+
 
 def schedule(
     name: str,
@@ -100,9 +103,10 @@ def algorithms(collective: str = "all_reduce") -> dict[str, str]:
         ScheduleError: There is no algorithm for `collective`.
 
     """
-    found = {name: source for name, of, source, _ in _core.algorithms() if of == collective}
+    everything = _core.algorithms()
+    found = {each.name: each.source for each in everything if each.collective == collective}
     if not found:
-        known = sorted({of for _, of, _, _ in _core.algorithms()})
+        known = sorted({each.collective for each in everything})
         raise ScheduleError(
             f"no algorithm for collective {collective!r}; known collectives: {', '.join(known)}"
         )

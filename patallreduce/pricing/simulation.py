@@ -95,11 +95,7 @@ def simulate(
         schedule,
         message_bytes,
         seconds(arrivals_s),
-        link.latency_s,
-        link.bytes_per_s,
-        link.reduce_bytes_per_s,
-        link.transfers_s,
-        link.port_share,
+        link,
     )
     return Result(tuple(finish_s), average_elapsed_s, after_last_arrival_s)
 

@@ -16,9 +16,9 @@ from patallreduce.pricing.selection import choose_segments
 
 COLLECTIVES = ["all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "barrier"]
 REGISTERED = [
-    (name, collective, uses_arrivals)
-    for name, collective, _, uses_arrivals in _core.algorithms()
-    if collective in COLLECTIVES
+    (algorithm.name, algorithm.collective, algorithm.uses_arrivals)
+    for algorithm in _core.algorithms()
+    if algorithm.collective in COLLECTIVES
 ]
 NEW = [(name, of) for name, of, _ in REGISTERED if of != "all_reduce"]
 ROOTED = [name for name, of in NEW if of in {"reduce", "broadcast"}]
@@ -60,11 +60,11 @@ def patterns(ranks):
 
 
 def test_every_name_means_one_algorithm_in_its_collective():
-    names = [(name, collective) for name, collective, _, _ in _core.algorithms()]
+    names = [(a.name, a.collective) for a in _core.algorithms()]
     assert len(names) == len(set(names))
     alone = [name for name, _ in names if name != "clairvoyant"]  # a reduce and an all-reduce
     assert len(alone) == len(set(alone)) == len(names) - 2
-    assert {of for _, of, _, _ in _core.algorithms()} == {*COLLECTIVES, "all_to_all"}
+    assert {a.collective for a in _core.algorithms()} == {*COLLECTIVES, "all_to_all"}
 
 
 @pytest.mark.parametrize("name", [name for name, _ in NEW])

@@ -8,15 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
+from benchmarks import clairvoyant_rivals
+from benchmarks.clairvoyant_rivals import WAYS
 from patallreduce import _core
 
-IMPLEMENTATIONS = ["linear", "pairing_heap", "segment_tree", "bit_rows"]
 
-
-def made_by(implementation, ranks, segments, arrivals_s=(), root=0, segment_time_s=0.0):
-    return _core.clairvoyant(
-        implementation, ranks, segments, list(arrivals_s), root, segment_time_s
-    )[0]
+def made_by(implementation, *problem, **fields):
+    return clairvoyant_rivals.Made(implementation, *problem, **fields).schedule()
 
 
 def steps_of(schedule):
@@ -69,7 +67,7 @@ TABLE_2 = {
 }
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", WAYS)
 def test_the_schedule_of_table_2(implementation):
     assert table(made_by(implementation, 4, 4)) == TABLE_2
 
@@ -143,7 +141,7 @@ def test_the_tables_third_round_is_another_order_of_ties():
     assert printed - ours == {(2, 2, 1, 3), (2, 0, 3, 3)}
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", WAYS)
 def test_a_late_rank_finds_the_others_reduced(implementation):
     """CLV16, Fig. 8: three ranks take five rounds, the late fourth four more."""
     schedule = made_by(implementation, 4, 4, [0, 0, 0, 5.0], segment_time_s=1.0)
@@ -152,7 +150,7 @@ def test_a_late_rank_finds_the_others_reduced(implementation):
     assert max(step.round for done in (1, 2) for step in schedule.steps(done)) == 4
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", WAYS)
 def test_what_was_received_in_a_round_is_not_sent_in_it(implementation):
     """CLV20, section 4.2: without the state P' ranks 0 and 1 would send on in round 1."""
     schedule = made_by(implementation, 4, 4, [0, 0, 0, 1.1], segment_time_s=1.0)
@@ -204,7 +202,7 @@ def random_problem(choose, most):
 
 
 def assert_equal_and_right(problem):
-    first, *others = [made_by(implementation, **problem) for implementation in IMPLEMENTATIONS]
+    first, *others = [made_by(implementation, **problem) for implementation in WAYS]
     for other in others:
         assert steps_of(other) == steps_of(first), problem
     pat.verify(first)
@@ -256,7 +254,9 @@ def test_against_the_listing_in_plain_words(seed):
     arrivals_s = [choose.randint(0, 40) / 4 for _ in range(ranks)]
     round_s = choose.choice([0.5, 1.0, 1.5])
     root = choose.randrange(ranks)
-    schedule = made_by("segment_tree", ranks, segments, arrivals_s, root, round_s)
+    schedule = made_by(
+        "segment_tree", ranks, segments, arrivals_s, root=root, segment_time_s=round_s
+    )
     assert sorted(listing(ranks, segments, arrivals_s, round_s, root)) == sorted(
         messages_of(schedule)
     )

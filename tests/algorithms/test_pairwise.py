@@ -6,7 +6,7 @@ import torch
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator.tensors import dtype_of
-from tests.processes import on_threads
+from tests.threads import on_threads
 
 SUM = _core.Op.__members__["sum"]
 

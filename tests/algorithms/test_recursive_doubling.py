@@ -6,7 +6,7 @@ import torch
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.pricing.selection import choose_segments
-from tests.processes import on_threads
+from tests.threads import on_threads
 
 
 def sent_segments(schedule, rank):

@@ -139,7 +139,7 @@ def test_chosen_segments_deal_the_left_subtree_evenly(ranks, segments):
 
 
 def test_auto_never_prices_it():
-    selector = pat._core.Selector(8, 50e-6, 25e6, 5e9)
+    selector = pat._core.Selector(8, pat.Link(50e-6, 25e6, 5e9))
     names = {row[0] for row in selector.price_all(1 << 20, 4, [0.0] * 8)}
     assert "ring" in names
     assert "reproducible" not in names

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import patallreduce as pat
-from patallreduce.pricing.selection import round_s, sum_time_s
+from patallreduce._core import find_algorithm
 
 DTYPES = [
     torch.float32,
@@ -76,11 +76,8 @@ def times_s(algorithm: str, segments: int, tau_s: float, data: torch.Tensor, lin
     """What the algorithm's schedule depends on besides arrivals; `link`: of a communicator."""
     if algorithm != "clairvoyant":
         return {"segment_time_s": tau_s}
-    return {
-        "round_s": round_s(segments, data.nbytes, link),
-        "latency_s": link.latency_s,
-        "sum_s": sum_time_s(segments, data.nbytes, link),
-    }
+    found = find_algorithm(algorithm, "all_reduce")
+    return found.times(1, segments, data.nbytes, False, None, lambda: link)
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from tests.processes import on_threads
+from tests.threads import on_threads
 
 
 @pytest.fixture(name="pair")

@@ -1,17 +1,15 @@
 """The link as it is measured on a running transport."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 
 import patallreduce as pat
+from tests.threads import on_threads
 
 
 def on_all_ranks(ranks, work):
     communicators = pat.Communicator.loopback(ranks, timeout_s=30, monitor=False)
-    with ThreadPoolExecutor(ranks) as pool:
-        results = list(pool.map(work, communicators))
+    results = on_threads(communicators, work)
     for communicator in communicators:
         communicator.close()
     return results

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import patallreduce as pat
-from tests.processes import errors_on_threads, on_threads
+from tests.threads import errors_on_threads, on_threads
 
 LINK = pat.Link(20e-6, 1e9)
 

@@ -20,7 +20,7 @@ from tests.communicator.reference import (
     contributions,
     expected,
 )
-from tests.processes import errors_on_threads, on_threads
+from tests.threads import errors_on_threads, on_threads
 
 RANKS = [1, 2, 3, 4, 5, 8]
 LINK = pat.Link(20e-6, 2e9)
@@ -262,9 +262,7 @@ def differ():
 
 
 def test_different_steps_are_a_mismatch_on_every_rank(processes):
-    start_s = time.monotonic()
     errors = [outcome.error for outcome in processes.outcomes(3, differ)]
-    assert time.monotonic() - start_s < 8
     for error in errors:  # of either pair
         assert isinstance(error, pat.MismatchError)
         assert "rank 1 called 30 elements of float32, sum, custom#" in str(error)

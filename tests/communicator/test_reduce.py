@@ -15,7 +15,7 @@ from tests.communicator.reference import (
     contributions,
     expected,
 )
-from tests.processes import errors_on_threads, on_threads
+from tests.threads import errors_on_threads, on_threads
 
 RANKS = [1, 2, 3, 4, 8]
 LINK = pat.Link(20e-6, 2e9)

@@ -17,7 +17,7 @@ from tests.communicator.reference import (
     expected,
     times_s,
 )
-from tests.processes import on_threads
+from tests.threads import on_threads
 
 RANKS = [1, 2, 3, 4, 5, 8]
 

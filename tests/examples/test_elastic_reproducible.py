@@ -40,6 +40,7 @@ def assert_reproducible(results, *, runs, epochs):
     assert len(by_epoch) == epochs, "weights change"
 
 
+@pytest.mark.timeout(120)  # several trainings, one after the other
 def test_one_fingerprint_and_a_checkpoint_of_three_ranks_goes_on_with_two(examples, tmp_path):
     few = ["--ranks", 1, 3, "--epochs", 2, "--iterations", 2, "--leaf-size", 2]
     results, said = compare(examples, tmp_path, *few, "--clip")

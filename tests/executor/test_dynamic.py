@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import patallreduce as pat
-from tests.processes import on_threads
+from tests.threads import on_threads
 
 LINK = pat.Link(20e-6, 2e9)
 COUNT = 200_003

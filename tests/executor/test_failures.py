@@ -13,9 +13,12 @@ from benchmarks.failures import rounds as failures
 
 ENDINGS = Path(__file__).with_name("endings.py")
 FAULTLESS = ["left_one_by_one", "left_pending", "unclosed"]
+LONGEST_S = 100  # of all endings, one after the other; 20 s of processor time
 NAMES = ["killed", "interrupted", "raised", "left", *FAULTLESS, "failed_unclosed"]
+pytestmark = pytest.mark.timeout(LONGEST_S + 20)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "case",
     [
@@ -56,7 +59,7 @@ def ended_fixture(tmp_path_factory):
         start_new_session=True,
     )
     try:
-        output, errors = ran.communicate(timeout=120)
+        output, errors = ran.communicate(timeout=LONGEST_S)
     except subprocess.TimeoutExpired:
         os.killpg(ran.pid, signal.SIGKILL)  # its forks as well
         raise

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "cuda_streams.h"
-#include "gpu/nccl/nccl_library.h"
+#include "gpu/nccl/library.h"
 
 using namespace patallreduce::gpu;
 

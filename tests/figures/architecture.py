@@ -91,6 +91,28 @@ def choice() -> Iterator[Figure]:
     yield Figure(PAGE, text, "simulated", file)
 
 
+def segments() -> Iterator[Figure]:
+    """What the rules of the book say of themselves."""
+    file = "segments.jsonl"
+    by_ranks = []
+    for ranks in (5, 6, 12):
+        record = one(file, algorithm="reproducible", ranks=ranks)
+        ratios = [f"{time_s / record['ring_s']:.2f}" for time_s in record["by_cuts_s"].values()]
+        by_ranks.append(f"P = {ranks} {', '.join(ratios)}")
+    source = "csrc/algorithms/all_reduce/reproducible.cpp"
+    yield Figure(source, "; ".join(by_ranks), "Simulated", file)
+    together, late = (
+        [f"{time_s * 1e3:.1f}" for time_s in record["by_cuts_s"].values()]
+        for record in (one(file, algorithm="rabenseifner", late_s=late_s) for late_s in (0.0, 2e-3))
+    )
+    text = (
+        f"in 1, 2, 4, 8 pieces: {', '.join(together)} ms; with a rank late by 2 ms "
+        f"{', '.join(late)} ms"
+    )
+    source = "csrc/algorithms/all_reduce/rabenseifner.cpp"
+    yield Figure(source, text, "Simulated", file)
+
+
 def bits() -> Iterator[Figure]:
     file = "reproducible.jsonl"
     ratio = median_of_ratios(one(file, network="200mbit"))
@@ -123,5 +145,6 @@ def figures() -> Iterator[Figure]:
     yield from orders()
     yield from predictions()
     yield from choice()
+    yield from segments()
     yield from bits()
     yield from transports()

@@ -1,10 +1,9 @@
 """Communicators whose CPU tensors pose as a GPU's: fake CUDA and NCCL, ranks as threads."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import torch
 
 from patallreduce import Communicator, _core
+from tests.threads import on_threads
 
 CPU = torch.device("cpu")
 LINK_TIMEOUT_S = 20.0
@@ -12,12 +11,12 @@ LINK_TIMEOUT_S = 20.0
 
 def stream(engine, libraries, unique_ids):
     """Over the fake NCCL."""
-    return _core.StreamCalls(engine, libraries.gpu, libraries.nccl, 0, unique_ids, LINK_TIMEOUT_S)
+    return _core.NcclCarrier(engine, libraries.gpu, libraries.nccl, 0, unique_ids, LINK_TIMEOUT_S)
 
 
 def stage(engine, libraries, _):
     """Through pinned memory, over the engine."""
-    return _core.Staging(engine, libraries.gpu, 0, False)
+    return _core.StagedCarrier(engine, libraries.gpu, 0, False)
 
 
 class GpuRanks:
@@ -25,7 +24,6 @@ class GpuRanks:
 
     def __init__(self, libraries, count, timeout_s=LINK_TIMEOUT_S, carry=None, **options):
         self.libraries = libraries
-        self._threads = ThreadPoolExecutor(count)
         self.communicators = Communicator.loopback(count, timeout_s, **options)
         self.unique_ids = [
             _core.nccl_unique_id(libraries.nccl) for _ in range(_core.lanes_for(count))
@@ -46,8 +44,7 @@ class GpuRanks:
             except Exception as error:
                 return error
 
-        return list(self._threads.map(outcome, self.communicators))
+        return on_threads(self.communicators, outcome)
 
     def close(self):
         self.each(lambda communicator: communicator.close())
-        self._threads.shutdown()

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "gpu/nccl/nccl_library.h"
+#include "gpu/nccl/library.h"
 
 using namespace patallreduce::gpu;
 

@@ -1,11 +1,10 @@
 """Ranks as threads, each with an executor over fake libraries, and what their sums should be."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import torch
 
 from patallreduce import _core
 from tests.cuda.patterns import name_of
+from tests.threads import each_rank
 
 
 class Ranks:
@@ -17,7 +16,6 @@ class Ranks:
         self.lanes = _core.lanes_for(count)
         self.unique_ids = [_core.nccl_unique_id(libraries.nccl) for _ in range(self.lanes)]
         self.gpu = _core.CudaReduction(libraries.gpu, 0)
-        self._threads = ThreadPoolExecutor(count)
         self._alive = []  # buckets, which streams write to after a failure too
         self.executors = self.each(
             lambda rank: _core.StreamExecutor(
@@ -29,7 +27,7 @@ class Ranks:
 
     def each(self, function):
         """[rank] -> function(rank), all at once."""
-        return list(self._threads.map(function, range(self.count)))
+        return each_rank(self.count, function)
 
     def keep(self, bucket):
         self._alive.append(bucket)
@@ -38,7 +36,6 @@ class Ranks:
         self.each(lambda rank: self.executors[rank].close(timeout_s))
         for stream in [*self.producers, *self.consumers]:
             self.libraries.end_stream(stream)
-        self._threads.shutdown()
 
 
 class Bucket:

@@ -1,6 +1,4 @@
-"""Ranks as threads, each with an engine over loopback and a Staging on a fake GPU."""
-
-from concurrent.futures import ThreadPoolExecutor
+"""Ranks as threads, each with an engine over loopback and a StagedCarrier on a fake GPU."""
 
 import torch
 
@@ -8,6 +6,7 @@ import patallreduce as pat
 from patallreduce import _core
 from tests.communicator.reference import assert_is_a_sum, contributions, expected
 from tests.cuda.patterns import name_of
+from tests.threads import each_rank
 
 SCRATCH_BYTES = 64 << 20
 
@@ -19,7 +18,6 @@ class StagedRanks:
         self.libraries = libraries
         self.count = count
         self.gpu = _core.CudaReduction(libraries.gpu, 0)
-        self._threads = ThreadPoolExecutor(count)
         self._alive = []  # tensors, which streams write to after a failure too
         hub = _core.LoopbackHub(count)
         self.engines = [
@@ -27,13 +25,15 @@ class StagedRanks:
             for rank in range(count)
         ]
         self.each(lambda rank: self.engines[rank].start(timeout_s))
-        self.stagings = [_core.Staging(engine, libraries.gpu, 0, direct) for engine in self.engines]
+        self.stagings = [
+            _core.StagedCarrier(engine, libraries.gpu, 0, direct) for engine in self.engines
+        ]
         self.producers = [libraries.new_stream() for _ in range(count)]
         self.consumers = [libraries.new_stream() for _ in range(count)]
 
     def each(self, function):
         """[rank] -> function(rank), all at once."""
-        return list(self._threads.map(function, range(self.count)))
+        return each_rank(self.count, function)
 
     def keep(self, sums):
         self._alive.append(sums)
@@ -43,7 +43,6 @@ class StagedRanks:
             self.libraries.end_stream(stream)
         self.each(lambda rank: self.stagings[rank].close(timeout_s))
         self.each(lambda rank: self.engines[rank].close(timeout_s))
-        self._threads.shutdown()
 
 
 class Sums:

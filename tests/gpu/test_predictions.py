@@ -79,6 +79,7 @@ class TimedTicket:
         return self._native.finish_s
 
 
+@pytest.mark.alone
 def test_a_late_gpu_is_predicted_and_planned_for(gpus):
     called_s = gpus.each(lambda c: (_ := c.link, train(c, gpus.libraries, 16, 1))[1])
     for outcome in called_s:

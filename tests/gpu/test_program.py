@@ -6,7 +6,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import Schedule, Step, _core
-from patallreduce.gpu.stages import Place, stages_of
+from patallreduce.gpu.stages import Item, stages_of
 
 
 def programs(schedule, **options):
@@ -34,10 +34,10 @@ def test_groups_wait_for_the_sums_they_need_and_no_others():
     """With two segments a part, the second one travels while the first one is summed."""
     program = programs(pat.schedule("ring", 4, 8))[0]
 
-    after = [stage.groups[0].after for stage in stages_of(program)[1:]]
+    awaited = [stage.groups[0].awaited_sums for stage in stages_of(program)[1:]]
 
-    assert after[:3] == [0, 0, 1]
-    assert all(sums < stage - 1 for stage, sums in enumerate(after[1:6], start=2))
+    assert awaited[:3] == [0, 0, 1]
+    assert all(sums < stage - 1 for stage, sums in enumerate(awaited[1:6], start=2))
 
 
 def test_scratch_regions_take_turns():
@@ -55,7 +55,7 @@ def test_a_group_does_not_overwrite_what_is_not_summed_yet(lanes):
         for stage in stages_of(program):
             for group in stage.groups:
                 if any(one.memory == "scratch" for one in group.receives):
-                    assert group.after >= last.get(stage.region, -1)
+                    assert group.awaited_sums >= last.get(stage.region, -1)
             if stage.region >= 0:
                 last[stage.region] = stage.number
 
@@ -77,7 +77,7 @@ def test_early_in_receives_before_the_own_contribution_is_there():
     for regions in (1, 2, 3):
         stages = stages_of(programs(schedule, regions=regions)[3])
         receives_only = next(stage.number for stage in stages if stage.sends)
-        early = [stage.groups[0].after for stage in stages[1:receives_only]]
+        early = [stage.groups[0].awaited_sums for stage in stages[1:receives_only]]
 
         assert early[:regions] == [-1] * min(regions, len(early))
 
@@ -91,9 +91,9 @@ def received_before_the_arrival(program):
     runs, stuck, came, asked = set(), set(), 0, 0
     for stage in stages_of(program):
         for group in stage.groups:
-            free = group.after < 0 and group.lane not in stuck
-            if free and all(place in runs for place in group.behind):
-                runs.add(Place(group.lane, stage.number))
+            free = group.awaited_sums < 0 and group.lane not in stuck
+            if free and all(item in runs for item in group.awaited_groups):
+                runs.add(Item(group.lane, stage.number))
                 came += len(group.receives)
             else:
                 stuck.add(group.lane)

@@ -195,17 +195,17 @@ def test_a_rank_that_has_no_gpu_yet_waits_for_its_own_call(libraries):
     with pytest.raises(ValueError, match="rank 1: expected an engine that was given a GPU"):
         ranks.engines[1].submit(0, call, 1.0)
     direct = [None, None]
-    direct[0] = _core.Staging(ranks.engines[0], libraries.gpu, 0, True)
+    direct[0] = _core.StagedCarrier(ranks.engines[0], libraries.gpu, 0, True)
     homes = [torch.full((1000,), rank + 1.0) for rank in range(2)]
     tickets = [direct[0].submit(homes[0].data_ptr(), call, 0, 10.0)]
     time.sleep(0.05)
-    direct[1] = _core.Staging(ranks.engines[1], libraries.gpu, 0, True)
+    direct[1] = _core.StagedCarrier(ranks.engines[1], libraries.gpu, 0, True)
     tickets.append(direct[1].submit(homes[1].data_ptr(), call, 0, 10.0))
     for rank in range(2):
         direct[rank].wait(tickets[rank])
         assert torch.all(homes[rank] == 3)
     with pytest.raises(ValueError, match="rank 1: expected one GPU per communicator"):
-        _core.Staging(ranks.engines[1], libraries.gpu, 0, True)
+        _core.StagedCarrier(ranks.engines[1], libraries.gpu, 0, True)
     for staging in direct:
         staging.close(5.0)
     ranks.close()

@@ -39,7 +39,7 @@ def staged_sums(gpu):
     wrong = 0
     with pat.Communicator(timeout_s=20, link=pat.Link(20e-6, 1e9), monitor=False) as communicator:
         rank, ranks = communicator.rank, communicator.ranks
-        staging = _core.Staging(communicator.session.engine, gpu, 0, False)
+        staging = _core.StagedCarrier(communicator.session.engine, gpu, 0, False)
         draw, started = random.Random(rank), []
         for i, (call, count) in enumerate(calls_of(ranks)):
             given = torch.arange(count) % 1000 + float(rank + i)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import __main__, _core
-from patallreduce.gpu.stages import SCRATCH, SUMS, Place, results_of, stages_of, waits
+from patallreduce.gpu.stages import SCRATCH, SUMS, Item, results_of, stages_of, waits
 from patallreduce.gpu.tables import stream_table
 from patallreduce.gpu.times import stream_times
 from patallreduce.pictures import figures
 
 ALGORITHMS = [
-    (name, collective)
-    for name, collective, *_ in _core.algorithms()
-    if collective in {"all_reduce", "reduce", "broadcast", "all_gather"}
+    (algorithm.name, algorithm.collective)
+    for algorithm in _core.algorithms()
+    if algorithm.collective in {"all_reduce", "reduce", "broadcast", "all_gather"}
 ]
 LATE = [0.0, 0.0, 0.0, 1.6]
 DRAWN = {"lanes": 2, "regions": 4, "early_out": True}  # as the command makes them for LATE
@@ -58,10 +58,10 @@ def meet(a, b):
     return a.first < b.last and b.first < a.last
 
 
-def uses_of(stages, place):
+def uses_of(stages, item):
     """(memory, first, last, writes, region) of what a group, or the sums, of a stage touch."""
-    stage = stages[place.stage]
-    if place.lane == SUMS:
+    stage = stages[item.stage]
+    if item.lane == SUMS:
         for one in stage.sums:
             for memory, writes in [
                 (one.out, True),
@@ -70,10 +70,10 @@ def uses_of(stages, place):
                 (one.held, False),
             ]:
                 yield memory, one.first, one.last, writes, stage.region
-        if place.stage == 0:  # the arrival: all of home is the caller's until then
+        if item.stage == 0:  # the arrival: all of home is the caller's until then
             yield "home", 0, 10**6, True, -1
         return
-    (group,) = (one for one in stage.groups if one.lane == place.lane)
+    (group,) = (one for one in stage.groups if one.lane == item.lane)
     for one in group.sends:
         yield one.memory, one.first, one.last, False, stage.region
     for one in group.receives:
@@ -101,25 +101,25 @@ def test_whatever_collides_is_ordered_and_nothing_waits_for_nothing(programs):
     for program in programs:
         stages = stages_of(program)
         awaited = waits(stages)
-        places = [
-            place
+        items = [
+            item
             for stage in stages
-            for place in [
-                *(Place(group.lane, stage.number) for group in stage.groups),
-                Place(SUMS, stage.number),
+            for item in [
+                *(Item(group.lane, stage.number) for group in stage.groups),
+                Item(SUMS, stage.number),
             ]
         ]
-        before, last = {}, {}  # place -> all that is over when it starts; stream -> its last place
-        for place in places:
-            direct = [*awaited.get(place, ()), *([last[place.lane]] if place.lane in last else [])]
-            before[place] = set(direct).union(*(before[one] for one in direct))
-            last[place.lane] = place
-        for n, place in enumerate(places):
-            for earlier in places[:n]:
-                if collide(stages, earlier, place):
-                    assert earlier in before[place], (program.rank, earlier, place)
-            for one in awaited.get(place, ()):
-                assert collide(stages, one, place), (program.rank, one, place)
+        before, last = {}, {}  # item -> all that is over when it starts; stream -> its last item
+        for item in items:
+            direct = [*awaited.get(item, ()), *([last[item.lane]] if item.lane in last else [])]
+            before[item] = set(direct).union(*(before[one] for one in direct))
+            last[item.lane] = item
+        for n, item in enumerate(items):
+            for earlier in items[:n]:
+                if collide(stages, earlier, item):
+                    assert earlier in before[item], (program.rank, earlier, item)
+            for one in awaited.get(item, ()):
+                assert collide(stages, one, item), (program.rank, one, item)
 
 
 @settings(deadline=None)
@@ -163,12 +163,12 @@ def test_nothing_starts_before_what_it_waits_for(programs, late):
     times = times_of(programs, arrivals_s)
     for program, own, arrival_s in zip(programs, times, arrivals_s, strict=True):
         stages = stages_of(program)
-        groups = {one.place: one for one in own.groups}
-        sums = {Place(SUMS, one.stage): one for one in own.sums}
-        made = [Place(group.lane, stage.number) for stage in stages for group in stage.groups]
+        groups = {one.item: one for one in own.groups}
+        sums = {Item(SUMS, one.stage): one for one in own.sums}
+        made = [Item(group.lane, stage.number) for stage in stages for group in stage.groups]
         assert sorted(groups) == sorted(made)
         assert [one.stage for one in own.sums] == [s.number for s in stages if s.sums]
-        streams = [[one for one in own.groups if one.place.lane == n] for n in range(3)]
+        streams = [[one for one in own.groups if one.item.lane == n] for n in range(3)]
         for stream in (*streams, own.sums):
             assert all(a.end_s <= b.start_s for a, b in itertools.pairwise(stream))
         assert all(one.start_s >= arrival_s for one in own.sums)
@@ -274,10 +274,10 @@ class TestPicture:
                 for one in awaited
             }
 
-    def name(self, place):
-        if place.lane == SUMS:
-            return f"sums {place.stage}"
-        return f"group {place.stage}{'ab'[place.lane]}"
+    def name(self, item):
+        if item.lane == SUMS:
+            return f"sums {item.stage}"
+        return f"group {item.stage}{'ab'[item.lane]}"
 
     def test_no_arrow_points_back_in_time(self, saved, monkeypatch):
         for name in ("slt", "prr", "ring", "two_tree"):

@@ -87,10 +87,8 @@ def sparse_gradients(by_hand):
         ddp_model.register_comm_hook(state, pat.hooks.allreduce_hook)
     else:
         pat.register(ddp_model, timeout_s=5)
-    start_s = time.monotonic()
     with pytest.raises(TypeError, match=r"sparse"):
         ddp_model(batch("embedding", dist.get_rank(), 0)).sum().backward()
-    assert time.monotonic() - start_s < 3
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
@@ -112,7 +110,8 @@ def skips_a_backward(absent):
         start_s = time.monotonic()
         with pytest.raises(RuntimeError, match=r"TransportTimeout: .*bucket 0") as raised:
             ddp_model(batch("mlp", rank, 1)).sum().backward()
-        assert 1.9 < time.monotonic() - start_s < 4
+        assert time.monotonic() - start_s > 1.9
+        assert "within 2 s on rank" in str(raised.value)
         assert f"rank {absent} had not called it" in str(raised.value)
         dist.barrier()
     handle.close()
@@ -158,10 +157,8 @@ def dies(odd_rank):
         import signal
 
         os.kill(os.getpid(), signal.SIGKILL)
-    start_s = time.monotonic()
-    with pytest.raises(RuntimeError, match=f"rank {odd_rank} was lost"):
+    with pytest.raises(RuntimeError, match=f"rank {odd_rank} was lost"):  # not a timeout
         ddp_model(batch("mlp", rank, 1)).sum().backward()
-    assert time.monotonic() - start_s < 5
     handle.close()
 
 

@@ -3,11 +3,14 @@
 import math
 import time
 
+import pytest
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
+
+pytestmark = pytest.mark.alone  # it measures times
 
 LATE, LATE_S, ITERATIONS = 1, 0.1, 10
 SLOW_LINK = pat.Link(latency_s=50e-6, bytes_per_s=25e6)  # makes plans worth while on any machine

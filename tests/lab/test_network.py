@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.lab import Network, parse_rate
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.alone]  # rates are measured
 
 MESSAGE_BYTES = 2 << 20
 PAYLOAD = 1448 / 1514  # of an Ethernet frame

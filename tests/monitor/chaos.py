@@ -18,7 +18,6 @@ import os
 import random
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,12 +28,14 @@ from patallreduce import Communicator, Link, _core
 from patallreduce.communicator import connections
 from patallreduce.communicator.loops import Loop
 from patallreduce.communicator.settler import Arguments
+from tests.threads import each_rank
 
 # Slow, so that a few thousand elements are worth a plan; less than _SMALLEST are not.
 LINK = Link(50e-6, 2e6)
 _SMALLEST, _LARGEST = 100, 12000
 _MODELS = 2
 _TIMEOUT_S = 60.0
+_LONGEST_S = 600.0  # of 10,000 iterations
 
 
 @dataclass(frozen=True)
@@ -244,9 +245,8 @@ def run_loopback(ranks: int, weather: Weather) -> dict[str, Any]:
     )
     start_s = time.monotonic()
     try:
-        with ThreadPoolExecutor(ranks) as threads:
-            runs = [threads.submit(ChaoticRank(c, weather).run) for c in communicators]
-            ran = [run.result() for run in runs]
+        chaotic = [ChaoticRank(communicator, weather) for communicator in communicators]
+        ran = each_rank(ranks, lambda rank: chaotic[rank].run(), _LONGEST_S)
     finally:
         for communicator in communicators:
             communicator.close()

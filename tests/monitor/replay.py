@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from patallreduce import _core
+from patallreduce import Link, _core
 
 SIZES = [(1 << 18, 4), (1 << 16, 4)]
-LINK = (50e-6, 25e6, 5e9)  # M * beta of the first bucket: 42 ms
+LINK = Link(50e-6, 25e6, 5e9)  # M * beta of the first bucket: 42 ms
 FRACTIONS = (0.25, 0.5, 0.75)
 
 
 def leader(ranks, chooses=True):
-    return _core.Leader(ranks, _core.Selector(ranks, *LINK) if chooses else None)
+    return _core.Leader(ranks, _core.Selector(ranks, LINK) if chooses else None)
 
 
 class Job:

@@ -16,6 +16,8 @@ from tests.monitor.chaos import (
     same_schedules,
 )
 
+pytestmark = pytest.mark.alone  # it measures times
+
 CALM = Weather(60, wrong=0.0, delay_s=0.0, skew_s=0.0)
 
 

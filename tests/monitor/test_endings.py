@@ -13,7 +13,8 @@ import torch.distributed as dist
 
 import patallreduce as pat
 from patallreduce import _core
-from tests.processes import RankDiedError, errors_on_threads, on_threads
+from tests.processes import RankDiedError
+from tests.threads import errors_on_threads, on_threads
 
 RANKS = 5
 LINK = pat.Link(50e-6, 2e6)
@@ -153,10 +154,8 @@ def test_a_rank_that_is_lost_while_others_wait_for_a_plan_is_named():
     silence_leader(communicators)
     timer = threading.Timer(0.2, hub[0].lose, (2,))
     timer.start()
-    start_s = time.monotonic()
     errors = errors_on_threads(communicators[:2], add_up)
     timer.join()
-    assert 0.15 < time.monotonic() - start_s < 5
     for error in errors:
         assert type(error) is pat.PeerLostError
         assert error.rank == 2
@@ -168,9 +167,10 @@ def test_a_plan_that_never_comes_ends_at_the_deadline():
     silence_leader(communicators)
     start_s = time.monotonic()
     errors = errors_on_threads(communicators, add_up)
-    assert 0.9 < time.monotonic() - start_s < 3
+    assert time.monotonic() - start_s > 0.9
     for error in errors:
         assert type(error) is pat.TransportTimeout
+        assert "within 1 s on rank" in str(error)
         assert "it waited for its plan" in str(error)
         assert "had not called it" not in str(error), "they all had"
     on_threads(communicators, pat.Communicator.close)
@@ -184,10 +184,8 @@ def test_who_waits_for_a_plan_hears_that_a_rank_closed(leaving):
     if leaving != 0:
         silence_leader(communicators)
     timer.start()
-    start_s = time.monotonic()
     errors = errors_on_threads(others, add_up)
     timer.join()
-    assert time.monotonic() - start_s < 3
     for _ in range(2):  # and whoever calls afterwards is told at once
         for error in errors:
             assert type(error) is pat.PeerLostError
@@ -297,11 +295,9 @@ def dies_over_ucx(odd_rank):
     dist.barrier()
     if communicator.rank == odd_rank:
         os._exit(3)
-    start_s = time.monotonic()
-    with pytest.raises(pat.PeerLostError) as raised:
+    with pytest.raises(pat.PeerLostError) as raised:  # sooner than a timeout
         for _ in range(100):
             add_up(communicator)
-    assert time.monotonic() - start_s < 5
     communicator.close()
     return raised.value.rank
 

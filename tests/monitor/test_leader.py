@@ -215,5 +215,5 @@ def test_the_tree_is_as_deep_as_a_binomial_one():
 
 
 def test_the_selector_of_the_replay_is_the_real_one():
-    choice = _core.Selector(RANKS, *LINK).choose(*SIZES[0], SLOW)
+    choice = _core.Selector(RANKS, LINK).choose(*SIZES[0], SLOW)
     assert choice[0] == "slt"

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import patallreduce as pat
-from tests.processes import on_threads
+from tests.threads import on_threads
+
+pytestmark = pytest.mark.alone  # it measures times
 
 RANKS = 4
 # M * beta of 4,000 floats: 8 ms; the late rank is later by three of them.

@@ -21,7 +21,6 @@ using executor::Ticket;
 using reduction::Dtype;
 using reduction::Op;
 using schedule::ScheduleKey;
-using schedule::Steps;
 using transport::LoopbackHub;
 using transport::Transport;
 
@@ -36,9 +35,11 @@ inline int pick(Random& random, int first, int last) {
 // Sleeps at random, at most `longest_us`.
 void pause(Random& random, int longest_us);
 
-// The registry's algorithms, and `halving_doubling` for 4 ranks and 4 segments.
-Steps steps_of(const ScheduleKey& key, int ranks, int rank);
-bool is_dynamic(const ScheduleKey& key);
+// Of 4 ranks: a schedule in 4 segments that no algorithm makes.
+ScheduleKey given_by_hand(int rank);
+// Any algorithm of the book, with hints of arrivals or without, or given_by_hand(): on all ranks
+// alike, if drawn from equal states. rooted: reduces and broadcasts, too.
+ScheduleKey random_key(Random& random, int ranks, int rank, int most_segments, bool rooted);
 
 // Runs `body(rank)` in a thread per rank.
 void each_rank(int ranks, const std::function<void(int)>& body);
@@ -54,10 +55,10 @@ Call call_of(std::uint64_t count, const std::string& algorithm, int segments,
 // 4 bytes per element, whichever the type.
 using Values = std::vector<float>;
 
-// One of every kind, with hints of arrivals or without; its contribution, and a look at its result.
-Call random_call(Random& random, int ranks, int largest_count);
+// One of every kind; its contribution, and a look at its result.
+Call random_call(Random& random, int ranks, int rank, int largest_count);
 void fill(Values& values, const Call& call, int rank);
-void check(const Values& values, const Call& call, int ranks);
+void check(const Values& values, const Call& call, int ranks, int rank);
 
 // Drives until done; fails after a minute.
 void wait(Engine& engine, const Ticket& ticket);

@@ -1,7 +1,7 @@
 // Fakes of a GPU and of NCCL, as parts of this program: so the sanitizers see them too.
 #pragma once
 
-#include "gpu/nccl/nccl_library.h"
+#include "gpu/nccl/library.h"
 #include "reduction/cuda.h"
 
 // What tests of Python reach by ctypes.

@@ -4,26 +4,29 @@
 #include <cmath>
 #include <cstring>
 
+#include "algorithms/internal_keys.h"
 #include "algorithms/registry.h"
+#include "algorithms/resolve.h"
 #include "check.h"
 #include "transport/loopback.h"
 
 namespace patallreduce::native {
 
 using algorithms::Algorithm;
-using algorithms::find_algorithm;
-using algorithms::generate_steps;
-using algorithms::known_algorithm;
+using algorithms::barrier_key;
+using algorithms::collective_of;
+using algorithms::is_dynamic;
+using algorithms::steps_of;
 using executor::Call;
 using executor::Engine;
 using executor::EngineOptions;
+using executor::given_key;
 using executor::Ticket;
 using reduction::Dtype;
 using reduction::Op;
 using reduction::op_count;
-using schedule::Problem;
+using schedule::Schedule;
 using schedule::ScheduleKey;
-using schedule::Steps;
 using schedule::Verb;
 using transport::Loopback;
 using transport::LoopbackHub;
@@ -33,21 +36,37 @@ namespace {
 
 // Recursive halving and doubling among 4 ranks: the second half of the doubling sends two segments
 // whose values lie in different pieces of memory, which no algorithm of the registry does.
-Steps halving_doubling(int rank) {
-  const int far = rank ^ 2, near = rank ^ 1;
-  const int half = rank & 2;                    // the segments [half, half + 2) stay here,
-  const int other_half = half ^ 2, own = rank;  // and of those `own`
-  const int given = own ^ 1;
-  return {
-      {Verb::send, far, other_half, other_half + 2},
-      {Verb::recv_reduce, far, half, half + 2},
-      {Verb::send, near, given, given + 1},
-      {Verb::recv_reduce, near, own, own + 1},
-      {Verb::send, near, own, own + 1},
-      {Verb::recv, near, given, given + 1},
-      {Verb::send, far, half, half + 2},
-      {Verb::recv, far, other_half, other_half + 2},
-  };
+Schedule halving_doubling() {
+  Schedule schedule;
+  schedule.algorithm = "halving_doubling";
+  schedule.problem.ranks = schedule.problem.segments = 4;
+  for (int rank = 0; rank < 4; ++rank) {
+    const int far = rank ^ 2, near = rank ^ 1;
+    const int half = rank & 2;                    // the segments [half, half + 2) stay here,
+    const int other_half = half ^ 2, own = rank;  // and of those `own`
+    const int given = own ^ 1;
+    schedule.steps.push_back({
+        {Verb::send, far, other_half, other_half + 2},
+        {Verb::recv_reduce, far, half, half + 2},
+        {Verb::send, near, given, given + 1},
+        {Verb::recv_reduce, near, own, own + 1},
+        {Verb::send, near, own, own + 1},
+        {Verb::recv, near, given, given + 1},
+        {Verb::send, far, half, half + 2},
+        {Verb::recv, far, other_half, other_half + 2},
+    });
+  }
+  return schedule;
+}
+
+std::vector<const Algorithm*> algorithms_to_run(bool rooted) {
+  std::vector<const Algorithm*> found;
+  for (const Algorithm& algorithm : algorithms::algorithms()) {
+    const std::string collective = algorithm.collective;
+    const bool has_root = collective == "reduce" || collective == "broadcast";
+    if (collective == "all_reduce" || (rooted && has_root)) found.push_back(&algorithm);
+  }
+  return found;
 }
 
 // Values small enough for every sum and product of 5 ranks to be exact in float32 and int32.
@@ -79,58 +98,51 @@ void fill(Values& values, const Call& call, int rank) {
   }
 }
 
-void check(const Values& values, const Call& call, int ranks) {
+void check(const Values& values, const Call& call, int ranks, int rank) {
+  const std::string collective = collective_of(call.key);
   for (std::uint64_t i = 0; i < call.count; ++i) {
+    double right = expected(call, ranks, i);
+    if (collective == "broadcast") right = value(call.key.root, i);
+    if (collective == "reduce" && rank != call.key.root) right = value(rank, i);  // as it was
     std::int32_t integer;
     std::memcpy(&integer, &values[i], sizeof integer);
     const double got = call.dtype == Dtype::int32 ? integer : values[i];
-    CHECK(std::abs(got - expected(call, ranks, i)) < 1e-5);
+    CHECK(std::abs(got - right) < 1e-5);
   }
 }
 
-Call random_call(Random& random, int ranks, int largest_count) {
-  static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic", "halving_doubling"};
-  const int choice = pick(random, 0, ranks == 4 ? 4 : 3);
+ScheduleKey given_by_hand(int rank) { return given_key(halving_doubling(), 4, rank); }
+
+ScheduleKey random_key(Random& random, int ranks, int rank, int most_segments, bool rooted) {
+  const auto all = algorithms_to_run(rooted);
+  const int choice = pick(random, ranks == 4 ? -1 : 0, static_cast<int>(all.size()) - 1);
+  if (choice < 0) return given_by_hand(rank);
+  ScheduleKey key{all[choice]->name, pick(random, 1, std::max(1, std::min(20, most_segments)))};
+  if (pick(random, 0, 1))
+    for (int r = 0; r < ranks; ++r) key.arrivals_s.push_back(pick(random, 0, 5) * 1e-3);
+  if (all[choice]->times && pick(random, 0, 1)) {
+    key.segment_time_s = 1e-3;
+    key.latency_s = 2e-4;
+    key.sum_s = 1e-4;
+  }
+  if (all[choice]->collective != std::string("all_reduce")) key.root = pick(random, 0, ranks - 1);
+  return key;
+}
+
+Call random_call(Random& random, int ranks, int rank, int largest_count) {
   const int counts[] = {pick(random, 0, 9), pick(random, 10, 2000), pick(random, 1, largest_count)};
-  Call call = call_of(counts[pick(random, 0, 2)], names[choice], 4);
-  if (choice < 4)
-    call.key.segments = pick(random, 1, std::max<int>(1, std::min<int>(20, call.count)));
-  if (choice == 2) call.key.segment_time_s = 1e-3;
-  if (choice < 3 && pick(random, 0, 1))
-    for (int rank = 0; rank < ranks; ++rank)
-      call.key.arrivals_s.push_back(pick(random, 0, 5) * 1e-3);
+  Call call;
+  call.count = counts[pick(random, 0, 2)];
+  call.key = random_key(random, ranks, rank, static_cast<int>(call.count), true);
   call.dtype = pick(random, 0, 1) ? Dtype::float32 : Dtype::int32;
   call.op = static_cast<Op>(pick(random, 0, op_count - 1));
+  if (collective_of(call.key) == "broadcast") call.op = Op::sum;
   return call;
 }
 
 void pause(Random& random, int longest_us) {
   std::this_thread::sleep_for(std::chrono::microseconds(pick(random, 0, longest_us)));
 }
-
-Steps steps_of(const ScheduleKey& key, int ranks, int rank) {
-  if (key.algorithm == "halving_doubling") return halving_doubling(rank);
-  Problem problem;
-  problem.ranks = ranks;
-  problem.segments = key.segments;
-  if (!find_algorithm(key.algorithm).dynamic) problem.arrivals_s = key.arrivals_s;
-  problem.segment_time_s = key.segment_time_s;
-  return generate_steps(key.algorithm, problem, rank);
-}
-
-bool is_dynamic(const ScheduleKey& key) {
-  const Algorithm* algorithm = known_algorithm(key.algorithm);
-  return algorithm && algorithm->dynamic;
-}
-
-namespace {
-
-std::string collective_of(const ScheduleKey& key) {
-  const Algorithm* algorithm = known_algorithm(key.algorithm);
-  return algorithm ? algorithm->collective : "all_reduce";
-}
-
-}  // namespace
 
 void each_rank(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
@@ -143,12 +155,9 @@ std::vector<std::unique_ptr<Engine>> engines_over(
   std::vector<std::unique_ptr<Engine>> engines;
   // Little scratch: several in flight then wait for each other to be admitted.
   for (const auto& transport : transports)
-    engines.push_back(
-        std::make_unique<Engine>(transport, EngineOptions{20e-6,
-                                                          true,
-                                                          1 << 20,
-                                                          {steps_of, is_dynamic, collective_of},
-                                                          {"dissemination_barrier", 1}}));
+    engines.push_back(std::make_unique<Engine>(
+        transport,
+        EngineOptions{20e-6, true, 1 << 20, {steps_of, is_dynamic, collective_of}, barrier_key()}));
   each_rank(static_cast<int>(engines.size()), [&](int rank) { engines[rank]->start(30); });
   return engines;
 }
@@ -180,12 +189,12 @@ void wait(Engine& engine, const Ticket& ticket) {
 void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& random, int calls,
                         int largest_count) {
   const int ranks = static_cast<int>(engines.size());
-  std::vector<Call> list;
-  for (int i = 0; i < calls; ++i) list.push_back(random_call(random, ranks, largest_count));
   const bool queued = pick(random, 0, 1);  // completed by another thread, or by waiting
   const unsigned long seed = random();
   each_rank(ranks, [&](int rank) {
-    Random own(seed + static_cast<unsigned long>(rank));
+    Random alike(seed), own(seed + 1 + static_cast<unsigned long>(rank));
+    std::vector<Call> list;
+    for (int i = 0; i < calls; ++i) list.push_back(random_call(alike, ranks, rank, largest_count));
     Engine& engine = *engines[rank];
     std::vector<Values> values;
     std::vector<std::shared_ptr<Ticket>> tickets;
@@ -203,7 +212,7 @@ void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& r
       if (!queued) wait(engine, *tickets[i]);
       CHECK(tickets[i]->done);
       if (tickets[i]->failure) failed(__FILE__, __LINE__, tickets[i]->failure->what);
-      check(values[i], list[i], ranks);
+      check(values[i], list[i], ranks, rank);
     }
   });
 }

@@ -1,13 +1,8 @@
 // Every algorithm with random sizes and arrivals, many in flight, ranks as threads.
 #include "check.h"
-#include "schedule/verify.h"
 #include "transport/loopback.h"
 
 namespace patallreduce::native {
-
-using schedule::Schedule;
-using schedule::ScheduleKey;
-using schedule::verify;
 
 namespace {
 
@@ -28,13 +23,6 @@ void empty_behind_large() {
 }  // namespace
 
 void test_schedules(Random& random) {
-  Schedule by_hand;
-  by_hand.algorithm = "halving_doubling";
-  by_hand.problem.ranks = by_hand.problem.segments = 4;
-  ScheduleKey key;
-  key.algorithm = by_hand.algorithm;
-  for (int rank = 0; rank < 4; ++rank) by_hand.steps.push_back(steps_of(key, 4, rank));
-  verify(by_hand);
   empty_behind_large();
 
   for (const int ranks : {1, 2, 3, 4, 4, 5}) {

@@ -1,19 +1,18 @@
 // Collectives on a fake GPU's memory, staged and direct: right, or all ended by one rank.
-#include "gpu/staged/staging.h"
-
 #include <cmath>
 
 #include "check.h"
 #include "errors.h"
 #include "fakes.h"
+#include "gpu/staged/carrier.h"
 
 namespace patallreduce::native {
 
 using executor::Call;
 using executor::Engine;
+using gpu::Device;
+using gpu::StagedCarrier;
 using gpu::StagedTicket;
-using gpu::Staging;
-using gpu::StreamDevice;
 using reduction::Op;
 
 namespace {
@@ -26,9 +25,10 @@ struct Bucket {
   std::shared_ptr<StagedTicket> ticket;
 
   Bucket(Random& random, int rank) {
-    const char* const names[] = {"ring", "slt", "slt_dynamic", "halving_doubling"};
+    const char* const names[] = {"ring", "slt", "slt_dynamic", ""};
     const int choice = pick(random, 0, 3);
     call = call_of(pick(random, 0, 20000), names[choice], 4);
+    if (choice == 3) call.key = given_by_hand(rank);
     call.op = pick(random, 0, 1) ? Op::sum : Op::avg;
     given.assign(std::max<std::size_t>(call.count, 1), static_cast<float>(rank + 1));
     home.assign(given.size(), 77);
@@ -42,7 +42,7 @@ struct Bucket {
 };
 
 // `count` collectives of one rank, all in flight; false if one has failed.
-bool collectives(Staging& staging, const StreamDevice& device, int rank, unsigned long seed,
+bool collectives(StagedCarrier& staging, const Device& device, int rank, unsigned long seed,
                  int count) {
   Random alike(seed), own(seed + 1 + static_cast<unsigned long>(rank));
   void* const producer = device.create_stream();
@@ -87,12 +87,12 @@ bool collectives(Staging& staging, const StreamDevice& device, int rank, unsigne
 }
 
 void one_world(Random& random, bool direct, bool abort) {
-  const auto device = std::make_shared<const StreamDevice>(fake_cuda(), 0);
+  const auto device = std::make_shared<const Device>(fake_cuda(), 0);
   std::vector<std::shared_ptr<Engine>> engines;
   for (auto& engine : loopback_engines(ranks, nullptr)) engines.push_back(std::move(engine));
-  std::vector<std::unique_ptr<Staging>> stagings;
+  std::vector<std::unique_ptr<StagedCarrier>> stagings;
   for (const auto& engine : engines)
-    stagings.push_back(std::make_unique<Staging>(engine, device, direct));
+    stagings.push_back(std::make_unique<StagedCarrier>(engine, device, direct));
   const unsigned long seed = random();
   const int victim = pick(random, 0, ranks - 1), after_us = pick(random, 0, 20000);
   std::thread aborter([&] {

@@ -6,29 +6,32 @@
 #include <limits>
 #include <optional>
 
+#include "algorithms/resolve.h"
 #include "check.h"
 #include "errors.h"
 #include "fakes.h"
-#include "gpu/nccl/calls.h"
+#include "gpu/nccl/carrier.h"
 #include "schedule/lanes.h"
 
 namespace patallreduce::native {
 
+using algorithms::collective_of;
+using algorithms::is_dynamic;
+using algorithms::schedule_of;
 using executor::Call;
 using executor::Engine;
 using executor::Failure;
 using executor::Kind;
 using executor::raise;
 using executor::Ticket;
-using gpu::Nccl;
+using gpu::Device;
+using gpu::NcclCarrier;
+using gpu::NcclCommunicator;
+using gpu::NcclTicket;
 using gpu::PatrNcclUniqueId;
-using gpu::StreamCalls;
-using gpu::StreamDevice;
-using gpu::StreamWork;
 using schedule::lanes_for;
 using schedule::Plan;
 using schedule::PlannedBucket;
-using schedule::Schedule;
 using schedule::ScheduleKey;
 
 namespace {
@@ -42,39 +45,27 @@ struct Item {
   std::shared_ptr<const Plan> plan;  // null: not planned
 };
 
-// The same on all ranks.
-Item item_of(unsigned long seed, int index, int ranks) {
+// The same on all ranks but for the steps of given schedules.
+Item item_of(unsigned long seed, int index, int ranks, int rank) {
   Random random(seed + static_cast<unsigned long>(index));
-  Item item{random_call(random, ranks, 4000), pick(random, 0, 4) > 0, nullptr};
+  Item item{random_call(random, ranks, rank, 4000), pick(random, 0, 4) > 0, nullptr};
   Call& call = item.call;
   if (item.on_streams && is_dynamic(call.key)) call.key = {"rabenseifner", pick(random, 1, 9)};
-  if (pick(random, 0, 2) == 0) {
+  const int most_segments = static_cast<int>(call.count) + 1;  // as a selector would
+  const ScheduleKey planned = random_key(random, ranks, rank, most_segments, false);
+  if (pick(random, 0, 2) == 0 && collective_of(call.key) == "all_reduce") {
     call.loop = call.label = 0;
     call.iteration = index;
-    PlannedBucket bucket{call.count, 4, random_call(random, ranks, 4000).key};
-    const bool by_hand = bucket.key.algorithm == "halving_doubling";
-    if (!by_hand)  // as a selector would
-      bucket.key.segments = std::min<int>(bucket.key.segments, static_cast<int>(call.count) + 1);
-    else if (call.count < 4)
-      bucket.key = call.key;
+    const PlannedBucket bucket{call.count, 4, planned.given && call.count < 4 ? call.key : planned};
     item.plan = std::make_shared<const Plan>(Plan{0, index, {bucket}});
   }
   return item;
 }
 
-Schedule schedule_of(const ScheduleKey& key, int ranks) {
-  Schedule schedule;
-  schedule.algorithm = key.algorithm;
-  schedule.problem.ranks = ranks;
-  schedule.problem.segments = key.segments;
-  for (int rank = 0; rank < ranks; ++rank) schedule.steps.push_back(steps_of(key, ranks, rank));
-  return schedule;
-}
-
 struct Bucket {
   Item item;
   Values given, home, seen;
-  std::shared_ptr<StreamWork> work;  // null: the engine's own
+  std::shared_ptr<NcclTicket> work;  // null: the engine's own
   std::shared_ptr<Ticket> ticket;
 
   Bucket(Item item_, int rank) : item(std::move(item_)) {
@@ -95,13 +86,13 @@ class Rank {
         device_(fake_cuda(), 0),
         producer_(device_.create_stream()),
         consumer_(device_.create_stream()) {
-    auto gpu = std::make_unique<StreamDevice>(fake_cuda(), 0);
-    std::vector<std::unique_ptr<Nccl>> nccl;
+    auto gpu = std::make_unique<Device>(fake_cuda(), 0);
+    std::vector<std::unique_ptr<NcclCommunicator>> nccl;
     for (const auto& id : lanes) {
-      nccl.push_back(std::make_unique<Nccl>(fake_nccl(), *gpu, id, engine->rank(), engine->ranks(),
-                                            now_s() + 30));
+      nccl.push_back(std::make_unique<NcclCommunicator>(fake_nccl(), *gpu, id, engine->rank(),
+                                                        engine->ranks(), now_s() + 30));
     }
-    calls = std::make_shared<StreamCalls>(engine, std::move(gpu), std::move(nccl), schedule_of);
+    calls = std::make_shared<NcclCarrier>(engine, std::move(gpu), std::move(nccl), schedule_of);
     calls->connect(30);
   }
   ~Rank() {
@@ -117,7 +108,8 @@ class Rank {
   // `late_ms`: until the contribution is there.
   Bucket& submit(double timeout_s, int late_ms) {
     const int index = static_cast<int>(buckets_.size());
-    Bucket& bucket = buckets_.emplace_back(item_of(seed_, index, engine->ranks()), engine->rank());
+    Bucket& bucket = buckets_.emplace_back(item_of(seed_, index, engine->ranks(), engine->rank()),
+                                           engine->rank());
     const Call& call = bucket.item.call;
     submitted_ = index;
     if (bucket.item.on_streams) {
@@ -143,7 +135,8 @@ class Rank {
       }
     }
     device_.synchronise(consumer_);
-    for (const Bucket& bucket : buckets_) check(bucket.seen, bucket.item.call, engine->ranks());
+    for (const Bucket& bucket : buckets_)
+      check(bucket.seen, bucket.item.call, engine->ranks(), engine->rank());
   }
 
   // As the leader does, early or late.
@@ -151,7 +144,8 @@ class Rank {
     Random random(seed_ + 17 * static_cast<unsigned long>(engine->rank() + 1));
     for (int i = 0; i < count && !engine->failure(); ++i) {
       while (i > submitted_ + 5 && !engine->failure()) pause(random, 300);
-      if (const auto plan = item_of(seed_, i, engine->ranks()).plan) engine->plan(plan);
+      if (const auto plan = item_of(seed_, i, engine->ranks(), engine->rank()).plan)
+        engine->plan(plan);
       pause(random, 300);
     }
   }
@@ -184,7 +178,7 @@ class Rank {
   }
 
   std::shared_ptr<Engine> engine;
-  std::shared_ptr<StreamCalls> calls;
+  std::shared_ptr<NcclCarrier> calls;
 
  private:
   void copy(const Values& from, Values& to, void* stream) {
@@ -202,7 +196,7 @@ class Rank {
 
   const unsigned long seed_;
   Random own_;
-  const StreamDevice device_;
+  const Device device_;
   void *const producer_, *const consumer_;
   std::deque<Bucket> buckets_;  // streams write to them
   float one_ = 1;

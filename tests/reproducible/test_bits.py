@@ -10,8 +10,8 @@ import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator.connections import Connections
 from patallreduce.communicator.session import Session
-from tests.processes import on_threads
 from tests.reproducible.cases import FLOATS, INTEGERS, contributions, differing, expected
+from tests.threads import on_threads
 
 RANKS = [*range(1, 10), 16]
 LINK = pat.Link(20e-6, 2e9)
@@ -135,7 +135,7 @@ def test_subnormals_survive_a_caller_that_flushes_them(communicators_of, dtype):
             torch.set_flush_denormal(False)
 
     communicators = communicators_of(3)
-    communicators[1]._warned_of_flushing = False  # it warns once in its life
+    communicators[1].session.settler._warned_of_flushing = False  # it warns once in its life
     on_threads(communicators, call)
     assert [differing(tensor, wanted) for tensor in tensors] == [0, 0, 0]
 

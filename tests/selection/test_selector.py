@@ -3,6 +3,7 @@
 import math
 import random
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -13,17 +14,17 @@ from patallreduce import _core
 
 ELEMENTS, ELEMENT_BYTES = 1 << 20, 4
 MESSAGE_BYTES = ELEMENTS * ELEMENT_BYTES
-LINK = (20e-6, 25e6, 5e9)
-TRANSFER_S = MESSAGE_BYTES / LINK[1]  # M * beta: 168 ms
+LINK = pat.Link(20e-6, 25e6, 5e9)
+TRANSFER_S = MESSAGE_BYTES / LINK.bytes_per_s  # M * beta: 168 ms
 
 
 def choose(arrivals_s, errors_s=(), compute_s=(), selector=None):
-    selector = selector or _core.Selector(len(arrivals_s), *LINK)
+    selector = selector or _core.Selector(len(arrivals_s), LINK)
     return selector.choose(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s, compute_s)
 
 
 def price_all(arrivals_s, errors_s=(), compute_s=()):
-    selector = _core.Selector(len(arrivals_s), *LINK)
+    selector = _core.Selector(len(arrivals_s), LINK)
     return selector.price_all(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s, compute_s)
 
 
@@ -64,9 +65,9 @@ def test_a_rank_that_is_late_again_and_again_is_freed_first():
     compute_s = [0.5] * 8
     compute_s[5] += 3 * TRANSFER_S
     choice = choose(arrivals_s, compute_s=compute_s)
-    result = pat.simulate(made(choice), pat.Link(*LINK), MESSAGE_BYTES, arrivals_s)
+    result = pat.simulate(made(choice), LINK, MESSAGE_BYTES, arrivals_s)
     freed_s = result.finish_s[5] - arrivals_s[5]
-    assert freed_s == pytest.approx(MESSAGE_BYTES / LINK[2], rel=0.05)
+    assert freed_s == pytest.approx(MESSAGE_BYTES / LINK.reduce_bytes_per_s, rel=0.05)
 
 
 def test_what_a_rank_will_compute_decides_between_equal_arrivals():
@@ -138,7 +139,7 @@ forecasts = st.integers(2, 9).flatmap(
 def test_a_choice_is_a_proven_schedule_and_never_dearer_than_the_ring(forecast, elements):
     arrivals_s, errors_s, compute_s = forecast
     ranks = len(arrivals_s)
-    selector = _core.Selector(ranks, *LINK)
+    selector = _core.Selector(ranks, LINK)
     choice = selector.choose(elements, 4, arrivals_s, errors_s, compute_s)
     every = selector.price_all(elements, 4, arrivals_s, errors_s, compute_s)
     assert choice in every
@@ -146,7 +147,7 @@ def test_a_choice_is_a_proven_schedule_and_never_dearer_than_the_ring(forecast, 
     assert choice[4] <= every[0][4]
     # Remembered, and made anew by another: the same.
     assert selector.choose(elements, 4, arrivals_s, errors_s, compute_s) == choice
-    other = _core.Selector(ranks, *LINK)
+    other = _core.Selector(ranks, LINK)
     assert other.choose(elements, 4, arrivals_s, errors_s, compute_s) == choice
     algorithm, segments, order, segment_time_s, _ = choice
     assert all(value == int(value) >= 0 for value in order)
@@ -159,14 +160,14 @@ def test_a_choice_is_a_proven_schedule_and_never_dearer_than_the_ring(forecast, 
 def test_a_choice_depends_on_its_class_alone():
     """Whoever asked first for a class, the answer is the same."""
     first_s, second_s = [0.0] * 7 + [2.0], [0.001] * 7 + [2.002]
-    forwards, backwards = (_core.Selector(8, *LINK) for _ in range(2))
+    forwards, backwards = (_core.Selector(8, LINK) for _ in range(2))
     answers = [choose(pattern, selector=forwards) for pattern in (first_s, second_s)]
     answers += [choose(pattern, selector=backwards) for pattern in (second_s, first_s)]
     assert all(answer == answers[0] for answer in answers)
 
 
 def test_more_classes_than_are_remembered():
-    selector = _core.Selector(4, *LINK)
+    selector = _core.Selector(4, LINK)
     before = selector.choose(100, 4, [0.0] * 4)
     for elements in range(101, 800):
         selector.choose(elements, 4, [0.0] * 4)
@@ -175,7 +176,7 @@ def test_more_classes_than_are_remembered():
 
 def test_one_rank_and_an_empty_bucket():
     assert choose([3.0])[4] == 0
-    selector = _core.Selector(4, *LINK)
+    selector = _core.Selector(4, LINK)
     _, segments, _, _, price_s = selector.choose(0, 4, [0.0, 0.0, 0.0, 1.0])
     assert segments >= 1
     assert price_s > 0
@@ -192,7 +193,7 @@ def test_one_rank_and_an_empty_bucket():
 )
 def test_a_forecast_is_finite_numbers(forecast, message):
     with pytest.raises(pat.ScheduleError, match=message):
-        _core.Selector(3, *LINK).choose(ELEMENTS, ELEMENT_BYTES, *forecast)
+        _core.Selector(3, LINK).choose(ELEMENTS, ELEMENT_BYTES, *forecast)
 
 
 def test_beyond_all_reason_every_expected_error_is_alike():
@@ -202,14 +203,14 @@ def test_beyond_all_reason_every_expected_error_is_alike():
 
 def test_a_selector_needs_ranks_and_a_link():
     with pytest.raises(pat.ScheduleError, match="rank"):
-        _core.Selector(0, *LINK)
+        _core.Selector(0, LINK)
     with pytest.raises(pat.ScheduleError, match="bytes_per_s"):
-        _core.Selector(2, 1e-6, 0.0, 1e9)
+        _core.Selector(2, SimpleNamespace(**vars(LINK) | {"bytes_per_s": 0.0}))
 
 
 def test_small_buckets_take_fewer_rounds_than_a_ring():
     """Latencies count: log2 P of them rather than 2(P - 1)."""
-    selector = _core.Selector(16, *LINK)
+    selector = _core.Selector(16, LINK)
     assert selector.choose(64, 4, [0.0] * 16)[0] == "recursive_doubling"
     large = selector.choose(ELEMENTS, 4, [0.0] * 16)[0]
     assert large == "ring"
@@ -217,7 +218,7 @@ def test_small_buckets_take_fewer_rounds_than_a_ring():
 
 def test_one_selector_serves_several_threads():
     """The monitor's thread and the caller's may ask at once; answers stay those of one."""
-    selector = _core.Selector(6, *LINK)
+    selector = _core.Selector(6, LINK)
     patterns = [[TRANSFER_S * ((rank * k) % 5) for rank in range(6)] for k in range(40)]
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda pattern: choose(pattern, selector=selector), patterns * 3))
@@ -231,12 +232,12 @@ def test_the_choice_is_near_the_best_of_the_fixed_ones(delay_s):
     On the mean, "after" is within 4 % of the best algorithm's, which is made for each pattern
     exactly and picked with hindsight; and no pattern is worse than with the ring.
     """
-    link, tau_s = pat.Link(*LINK), LINK[0] + TRANSFER_S / 8
+    link, tau_s = LINK, LINK.latency_s + TRANSFER_S / 8
     fixed = [("ring", 64), ("slt", 128), ("slt", 224), ("prr", 8), ("prr", 64)]
     random_s = random.Random(7)
     patterns = [[0.0] * late + [delay_s] + [0.0] * (7 - late) for late in (0, 3, 7)]
     patterns += [[random_s.uniform(0, delay_s) for _ in range(8)] for _ in range(6)]
-    selector = _core.Selector(8, *LINK)
+    selector = _core.Selector(8, LINK)
     chosen_s, best_s = [], []
     for arrivals_s in patterns:
         schedule = made(choose(arrivals_s, selector=selector))

@@ -117,7 +117,7 @@ def test_an_armed_sleeper_is_woken(world, what):
             world[0].transport.send(1, 9, address(sent), 100, 100)
         world[0].progress()
 
-    sender = threading.Thread(target=send)
+    sender = threading.Thread(target=send, daemon=True)
     sender.start()
     assert not sleeps(world[1], 10)
     sender.join()
@@ -163,7 +163,7 @@ def test_close_delivers_what_was_sent(world):
     for tag in range(count):
         world[0].transport.control(1, bytes([tag % 256]))
         world[0].transport.send(1, tag, address(sent), len(sent), tag)
-    closing = threading.Thread(target=world[0].transport.close, args=(10.0,))
+    closing = threading.Thread(target=world[0].transport.close, args=(10.0,), daemon=True)
     closing.start()
     for tag in range(count):
         world[1].transport.recv(0, tag, address(received[tag]), len(sent), tag)

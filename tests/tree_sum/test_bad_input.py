@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import patallreduce as pat
-from tests.processes import errors_on_threads, on_threads
+from tests.threads import errors_on_threads, on_threads
 
 GOOD = torch.ones(3, dtype=torch.float64)
 

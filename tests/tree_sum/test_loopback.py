@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from tests.processes import on_threads
+from tests.threads import on_threads
 from tests.tree_sum.reference import COMBINE, DISTRIBUTIONS, bits, elements, factors, tree
 
 RANKS = [1, 2, 3, 4, 5, 7, 8, 16]
@@ -99,7 +99,7 @@ def test_one_round_once_the_counts_are_known():
     for values in (torch.ones(10), torch.ones(10), torch.ones(10), torch.ones(11)):
         results = on_threads(communicators, pat.Communicator.tree_sum, values)
         assert [float(result) for result in results] == [2 * len(values)] * 2
-        rounds.append(communicators[0]._tree.rounds)
+        rounds.append(communicators[0].session.tree_reducer.rounds)
     assert rounds == [2, 3, 4, 6]
     on_threads(communicators, pat.Communicator.close)
 

@@ -1,6 +1,6 @@
 // Clairvoyant all-reduce: of several ways the one that is done first under the arrivals foreseen.
 //
-// All of them are made and priced (clairvoyant/price.h), each with as many messages as suit it:
+// All of them are made and priced (pricing/simulation.h), each with as many messages as suit it:
 //
 //   hubs                 the earliest ranks sum shares and tell everybody; clairvoyant/hubs.h. The
 //                        number of hubs and of their messages are found by local search
@@ -26,12 +26,14 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/arrival_order.h"
 #include "algorithms/clairvoyant/hubs.h"
-#include "algorithms/clairvoyant/price.h"
 #include "algorithms/powers.h"
 #include "algorithms/radix.h"
+#include "pricing/simulation.h"
 
 namespace patallreduce::algorithms {
 
+using pricing::Link;
+using pricing::Simulation;
 using schedule::Problem;
 using schedule::Schedule;
 using schedule::Step;
@@ -46,7 +48,6 @@ constexpr double close = 1.03;        // to the first: those that are priced aga
 constexpr double worthwhile = 0.999;  // of a finer cut: costs less than so much of the coarser
 constexpr std::int64_t most_messages = 400000;  // of a way that is priced
 constexpr double hopeful = 1.5;                 // slower than the first: may be cut more finely
-constexpr std::size_t most_promising = 3;       // sets of hubs that are priced
 constexpr std::size_t most_refined = 2;         // of them, in more and fewer pieces
 
 using Generator = Steps (*)(const Problem&, int);
@@ -56,6 +57,37 @@ struct Way {                      // to do it
   Hubs hubs;
   int rows = 1;  // of pieces; without hubs a piece is a row
 };
+
+struct Finish {
+  double last_s = HUGE_VAL;     // of all ranks, from the first arrival on
+  double elapsed_s = HUGE_VAL;  // mean of finish - arrival
+};
+
+// A generator knows no link, only how long a segment takes and which part of that is latency.
+struct Pace {
+  std::vector<double> arrivals_s;  // [rank]
+  double latency_s;
+  double whole_s;  // to transfer the whole data, without latencies
+  double sum_s;    // to sum it
+  int units;       // equal parts of the data that its segments are runs of
+};
+
+// Infinite once it is clear that a rank finishes after `limit_s`.
+Finish finish_of(const Schedule& schedule, const Pace& pace, double limit_s = HUGE_VAL) {
+  const double share = Link{}.port_share;  // of the latency
+  const double first_s = *std::min_element(pace.arrivals_s.begin(), pace.arrivals_s.end());
+  const std::vector<double> finish_s =
+      Simulation(schedule).finish_s(pace.units,
+                                    {share * pace.latency_s, (1 - share) * pace.latency_s,
+                                     pace.whole_s / pace.units, pace.sum_s / pace.units},
+                                    pace.arrivals_s, limit_s + first_s);
+  Finish finish{0, 0};
+  for (std::size_t rank = 0; rank < finish_s.size(); ++rank) {
+    finish.last_s = std::max(finish.last_s, finish_s[rank] - first_s);
+    finish.elapsed_s += (finish_s[rank] - pace.arrivals_s[rank]) / schedule.problem.ranks;
+  }
+  return finish;
+}
 
 // With latencies and times of Problem, or in a world where only the order of arrivals counts:
 // rounds that take no time fit between any two of them.
@@ -72,12 +104,6 @@ Pace pace_of(const Problem& problem) {
   for (double& arrival_s : pace.arrivals_s)
     arrival_s = 4.0 * ranks * double(std::distance(distinct.begin(), distinct.find(arrival_s)));
   return pace;
-}
-
-int ids_of_radix_k(int parts) {
-  int ids = 1;
-  for (const int radix : radices_within(parts)) ids *= radix;
-  return ids;
 }
 
 class Search {
@@ -227,12 +253,12 @@ class Search {
     const int parts = std::min(ranks_, problem_.segments);
     std::vector<Way> ways{{ring, {}, parts},
                           {rabenseifner, {}, power_of_two_within(parts)},
-                          {radix_k, {}, ids_of_radix_k(parts)},
+                          {radix_k, {}, ids_within(parts)},
                           {recursive_doubling, {}, 1}};
     if (!together()) ways.push_back({prr, {}, parts});
     // Of three late ranks in a chain the middle one takes all sums and then all results.
-    if (ranks_ < 4 || unsent(ranks_ - 3) < 0.95) ways.push_back(chain());
-    for (Hubs hubs : promising_hubs()) {
+    if (ranks_ < 4 || unsent(sorted_s_, pace_.whole_s, ranks_ - 3) < 0.95) ways.push_back(chain());
+    for (Hubs hubs : promising_hubs(sorted_s_, pace_.whole_s, problem_.segments)) {
       for (const bool ring : {false, true}) {
         hubs.ring = ring;
         Way way{nullptr, hubs, std::max(hubs.every, 2)};
@@ -253,52 +279,6 @@ class Search {
     return {slt, {}, std::min(pieces, problem_.segments)};
   }
 
-  // By the last arrival, of the own data; by place in order of arrival.
-  double unsent(int place) const {
-    return std::max(1 - (sorted_s_.back() - sorted_s_[place]) / pace_.whole_s, 0.0);
-  }
-
-  // How long after the last arrival a port is busy, in transfers of the whole data, if all else
-  // fits: what ranks have not sent by then, and results.
-  double busy(const Hubs& hubs) const {
-    const int late = ranks_ - hubs.early;
-    const double share = 1 / (hubs.early + (hubs.every > 0 ? double(late) / hubs.every : 0));
-    const double late_share = hubs.every > 0 ? share / hubs.every : 0;
-    double all_unsent = 0, most = 0;
-    for (int place = 0; place < ranks_; ++place) all_unsent += unsent(place);
-    for (int place = 0; place < ranks_; ++place) {
-      const double own = place < hubs.early ? share : late_share;
-      const double sends = unsent(place) * (1 - own) + (ranks_ - 1) * own;
-      const double takes = 1 - own + own * (all_unsent - unsent(place));
-      most = std::max({most, sends, takes});
-    }
-    return most;
-  }
-
-  // The early are those who come so long before the last one.
-  std::vector<Hubs> promising_hubs() const {
-    if (ranks_ > problem_.segments) return {{problem_.segments}};
-    std::vector<Hubs> all;
-    std::set<int> tried{ranks_};
-    const auto add = [&](int early) {
-      if (early < 1 || !tried.insert(early).second) return;
-      for (const int every : {0, 2, 4}) all.push_back({early, every});
-    };
-    for (const double ahead : {0.0, 0.1, 0.25, 0.5, 1.0}) {
-      const double until_s = sorted_s_.back() - ahead * pace_.whole_s;
-      add(static_cast<int>(std::lower_bound(sorted_s_.begin(), sorted_s_.end(), until_s) -
-                           sorted_s_.begin()));
-    }
-    add(ranks_ - 1);
-    add(ranks_ * 3 / 4);
-    if (together()) all.clear();
-    std::stable_sort(all.begin(), all.end(),
-                     [this](const Hubs& a, const Hubs& b) { return busy(a) < busy(b); });
-    if (all.size() > most_promising) all.resize(most_promising);
-    all.push_back({ranks_});
-    return all;
-  }
-
   const Problem& problem_;
   const int ranks_;
   const Pace pace_;
@@ -317,6 +297,14 @@ std::vector<Steps> clairvoyant_all_reduce(const Problem& problem) {
 
 Steps clairvoyant_all_reduce_steps(const Problem& problem, int rank) {
   return std::move(clairvoyant_all_reduce(problem)[rank]);
+}
+
+// It makes messages of runs of segments, as many as suit the arrivals. At least 16 for each rank,
+// so that the runs are equal within a sixteenth, and as many as a chain would like, in whole
+// multiples of P.
+std::int64_t clairvoyant_all_reduce_segments(int ranks, const Bucket& bucket, const Link& link) {
+  const std::int64_t chain = slt_segments(ranks, bucket, link);
+  return ranks * std::max<std::int64_t>((chain + ranks - 1) / ranks, 16);
 }
 
 }  // namespace patallreduce::algorithms

@@ -27,9 +27,11 @@
 // largest block: into segments / Q pieces, at least one; so with Q segments or fewer this is the
 // published algorithm. Parts need not be equal, and empty ones send nothing.
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/estimates.h"
 #include "algorithms/powers.h"
 #include "schedule/parts.h"
 
@@ -138,5 +140,36 @@ class Rabenseifner {
 }  // namespace
 
 Steps rabenseifner(const Problem& problem, int rank) { return Rabenseifner(problem, rank).steps(); }
+
+// The parts of the largest block, cut for the cache only: messages in pieces let a balanced call
+// overlap sums with transfers, but get into each other's way once a rank is late. Simulated
+// (benchmarks/segments.py), P = 8, 4 MiB, 1 GB/s, in 1, 2, 4, 8 pieces: 8.1, 7.7, 7.4, 7.4 ms; with
+// a rank late by 2 ms 10.1, 12.0, 13.3, 13.0 ms.
+std::int64_t halving_segments(int ranks, const Bucket& bucket, const Link&) {
+  return in_parts(power_of_two_within(ranks), 1, bucket);
+}
+
+std::vector<std::int64_t> halving_segments_to_price(int ranks, const Bucket&, const Link&) {
+  return {power_of_two_within(ranks)};
+}
+
+std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int,
+                                     double message_bytes, const Link& link) {
+  const std::size_t ranks = arrivals_s.size();
+  const int rounds = floor_log2(static_cast<int>(ranks));
+  const auto there_and_back_s = [&](double bytes) {
+    return 2 * hop_s(bytes, link) + bytes / link.reduce_bytes_per_s;
+  };
+  double after_s = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    after_s += there_and_back_s(message_bytes / double(std::size_t(1) << round));
+  }
+  // The other blocks of ranks hand up and are told what each of their ranks holds.
+  for (int block = 0; block < rounds; ++block) {
+    const std::size_t block_ranks = std::size_t(1) << block;
+    if (ranks & block_ranks) after_s += there_and_back_s(message_bytes / double(block_ranks));
+  }
+  return all_after_the_last(arrivals_s, after_s);
+}
 
 }  // namespace patallreduce::algorithms

@@ -17,7 +17,10 @@
 // Two ranks that add the same operands in either order hold the same bits: IEEE 754 addition and
 // multiplication commute, zeros and infinities included, and reduction/ sees to min and max. Only
 // where both operands are NaN may the ranks end with different NaNs (with a NaN they both end).
+#include <cstddef>
+
 #include "algorithms/algorithms.h"
+#include "algorithms/estimates.h"
 #include "algorithms/powers.h"
 
 namespace patallreduce::algorithms {
@@ -50,6 +53,22 @@ Steps recursive_doubling(const Problem& problem, int rank) {
   }
   if (rank < over) each_segment(Verb::send, rank + exchanging, last_round);
   return steps;
+}
+
+std::vector<std::int64_t> doubling_segments_to_price(int, const Bucket&, const Link&) {
+  return {1};
+}
+
+std::vector<double> estimate_doubling(const std::vector<double>& arrivals_s, int,
+                                      double message_bytes, const Link& link) {
+  const std::size_t ranks = arrivals_s.size();
+  const int rounds = floor_log2(static_cast<int>(ranks));
+  const double exchange_s = hop_s(message_bytes, link) + message_bytes / link.reduce_bytes_per_s;
+  // The ranks beyond the power of two hand theirs over first and are told last; and those that need
+  // not wait for them send ahead, into ports that still need another message first.
+  const bool over = ranks > std::size_t(1) << rounds;
+  return all_after_the_last(arrivals_s,
+                            (rounds + over) * exchange_s + 2 * over * hop_s(message_bytes, link));
 }
 
 }  // namespace patallreduce::algorithms

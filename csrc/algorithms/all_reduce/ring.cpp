@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/estimates.h"
 #include "schedule/parts.h"
 
 namespace patallreduce::algorithms {
@@ -48,6 +49,32 @@ Steps ring(const Problem& problem, int rank) {
     append_ring_round(problem, rank, round, steps);
   }
   return steps;
+}
+
+std::int64_t ring_segments(int ranks, const Bucket& bucket, const Link& link) {
+  return in_parts(ranks, ring_cuts(ranks, bucket, link), bucket);
+}
+
+std::vector<std::int64_t> ring_segments_to_price(int ranks, const Bucket& bucket,
+                                                 const Link& link) {
+  return {ranks, ring_segments(ranks, bucket, link)};
+}
+
+std::vector<double> estimate_ring(const std::vector<double>& arrivals_s, int segments,
+                                  double message_bytes, const Link& link) {
+  const double ranks = static_cast<double>(arrivals_s.size());
+  const double part_bytes = message_bytes / ranks;
+  const double cuts = std::max(segments / ranks, 1.0);
+  const double segment_bytes = part_bytes / cuts;
+  // A round takes the part through the port, or one segment's way, whichever is longer.
+  const double port_s = cuts * (link.port_share * link.latency_s + link.transfer_s(segment_bytes));
+  const double sum_s = segment_bytes / link.reduce_bytes_per_s;
+  const double round_s = std::max(port_s, hop_s(segment_bytes, link));
+  return all_after_the_last(
+      arrivals_s,
+      2 * (ranks - 1) * round_s +
+          (ranks - 1) *
+              (cuts > 1 ? std::max(0.0, hop_s(segment_bytes, link) + sum_s - round_s) : sum_s));
 }
 
 }  // namespace patallreduce::algorithms

@@ -25,6 +25,8 @@
 // half of that to both sides, less where there is no such place; place 0 has one child. Odd places
 // are leaves. In the second tree a rank's place is P - 1 - rank if P is even, rank - 1 (modulo P)
 // if it is odd, so that it is of the other parity (but for rank 0, where P is odd).
+#include <cmath>
+
 #include "algorithms/algorithms.h"
 #include "algorithms/powers.h"
 #include "algorithms/trees.h"
@@ -71,6 +73,11 @@ Steps two_tree(const Problem& problem, int rank) {
   for (int s = 0; s < problem.segments; ++s) sum_up(steps, trees[s % 2], s);
   for (int s = 0; s < problem.segments; ++s) hand_down(steps, trees[s % 2], s);
   return steps;
+}
+
+// As for a pipeline of 4 log2 P stages that takes two messages a segment.
+std::int64_t two_tree_segments(int ranks, const Bucket& bucket, const Link& link) {
+  return pipelined(2 * std::log2(ranks), transfer_s(bucket, link), bucket, link);
 }
 
 }  // namespace patallreduce::algorithms

@@ -17,9 +17,9 @@
 //   time    O((M + R N) P / 64) for M messages in R rounds
 //   memory  2 bits per rank and segment, P and N rounded up to words
 //   source  the messages: CLV20, Listing 2; this way to find them: ours
-#include <algorithm>
+#include "algorithms/clairvoyant/bit_rows.h"
 
-#include "algorithms/clairvoyant/rounds.h"
+#include <algorithm>
 
 namespace patallreduce::algorithms {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "algorithms/arrival_order.h"
@@ -124,7 +125,57 @@ class HubSteps {
   std::vector<Steps> steps_;  // [rank]
 };
 
+// How long after the last arrival a port is busy, in transfers of the whole data, if all else
+// fits: what ranks have not sent by then, and results.
+double busy(const Hubs& hubs, const std::vector<double>& sorted_s, double whole_s) {
+  const int ranks = static_cast<int>(sorted_s.size());
+  const int late = ranks - hubs.early;
+  const double share = 1 / (hubs.early + (hubs.every > 0 ? double(late) / hubs.every : 0));
+  const double late_share = hubs.every > 0 ? share / hubs.every : 0;
+  double all_unsent = 0, most = 0;
+  for (int place = 0; place < ranks; ++place) all_unsent += unsent(sorted_s, whole_s, place);
+  for (int place = 0; place < ranks; ++place) {
+    const double own_unsent = unsent(sorted_s, whole_s, place);
+    const double own = place < hubs.early ? share : late_share;
+    const double sends = own_unsent * (1 - own) + (ranks - 1) * own;
+    const double takes = 1 - own + own * (all_unsent - own_unsent);
+    most = std::max({most, sends, takes});
+  }
+  return most;
+}
+
 }  // namespace
+
+double unsent(const std::vector<double>& sorted_s, double whole_s, int place) {
+  return std::max(1 - (sorted_s.back() - sorted_s[place]) / whole_s, 0.0);
+}
+
+std::vector<Hubs> promising_hubs(const std::vector<double>& sorted_s, double whole_s,
+                                 int segments) {
+  constexpr std::size_t most_promising = 3;  // sets of hubs that are priced
+  const int ranks = static_cast<int>(sorted_s.size());
+  if (ranks > segments) return {{segments}};
+  std::vector<Hubs> all;
+  std::set<int> tried{ranks};
+  const auto add = [&](int early) {
+    if (early < 1 || !tried.insert(early).second) return;
+    for (const int every : {0, 2, 4}) all.push_back({early, every});
+  };
+  for (const double ahead : {0.0, 0.1, 0.25, 0.5, 1.0}) {
+    const double until_s = sorted_s.back() - ahead * whole_s;
+    add(static_cast<int>(std::lower_bound(sorted_s.begin(), sorted_s.end(), until_s) -
+                         sorted_s.begin()));
+  }
+  add(ranks - 1);
+  add(ranks * 3 / 4);
+  if (sorted_s.front() == sorted_s.back()) all.clear();
+  std::stable_sort(all.begin(), all.end(), [&](const Hubs& a, const Hubs& b) {
+    return busy(a, sorted_s, whole_s) < busy(b, sorted_s, whole_s);
+  });
+  if (all.size() > most_promising) all.resize(most_promising);
+  all.push_back({ranks});
+  return all;
+}
 
 std::vector<Steps> over_hubs(const Problem& problem, const Hubs& hubs) {
   return HubSteps(problem, hubs).make();

@@ -43,6 +43,13 @@ struct Hubs {
   }
 };
 
+// What a rank has not sent of its own data by the last arrival, as a share of whole_s, in which all
+// of it could leave. sorted_s: the ranks' arrivals in order.
+double unsent(const std::vector<double>& sorted_s, double whole_s, int place);
+
+// Those that are worth pricing; the early ones come so long before the last one.
+std::vector<Hubs> promising_hubs(const std::vector<double>& sorted_s, double whole_s, int segments);
+
 std::vector<Steps> over_hubs(const Problem& problem, const Hubs& hubs);
 
 }  // namespace patallreduce::algorithms

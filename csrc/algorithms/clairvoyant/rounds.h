@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "algorithms/clairvoyant/group.h"
-#include "algorithms/clairvoyant/implementations.h"
 
 namespace patallreduce::algorithms {
 
@@ -27,6 +26,11 @@ using schedule::Problem;
 using schedule::Step;
 using schedule::Steps;
 using schedule::Verb;
+
+struct ClairvoyantSchedule {
+  std::vector<Steps> steps;     // [rank]
+  std::size_t state_bytes = 0;  // memory for what every rank holds, the schedule's own apart
+};
 
 // The lowest segment that `rank` holds (a sink: any) and someone else in the group can send who has
 // sent nothing yet in this round; of these ranks the first in the group.

@@ -23,12 +23,13 @@
 // A rank that comes within the round after the earliest's takes part already (CLV20, Listing 6; its
 // Listing 2 takes one that comes exactly at the end, too, but CLV16's Fig. 8 does not).
 // Every rank's steps follow from all others': making those of one costs nearly what all cost.
-// clairvoyant/ has four ways to find the messages; this file uses the fastest, bit_rows.
+// clairvoyant/bit_rows.cpp finds the messages; published ways to, which make the same steps, are in
+// benchmarks/clairvoyant_rivals.
+#include <cmath>
 #include <utility>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/clairvoyant/implementations.h"
-#include "errors.h"
+#include "algorithms/clairvoyant/bit_rows.h"
 
 namespace patallreduce::algorithms {
 
@@ -43,14 +44,16 @@ Steps clairvoyant_steps(const Problem& problem, int rank) {
   return std::move(clairvoyant_bit_rows(problem, rank).steps[rank]);
 }
 
-ClairvoyantSchedule clairvoyant_by(const std::string& implementation, const Problem& problem) {
-  check(problem);
-  if (implementation == "linear") return clairvoyant_linear(problem);
-  if (implementation == "pairing_heap") return clairvoyant_pairing_heap(problem);
-  if (implementation == "segment_tree") return clairvoyant_segment_tree(problem);
-  if (implementation == "bit_rows") return clairvoyant_bit_rows(problem);
-  throw ScheduleError(concat("unknown implementation '", implementation,
-                             "'; known: linear, pairing_heap, segment_tree, bit_rows"));
+// With so many the first segment's log2 P rounds cost as much as the others' latencies (CLV16,
+// section 5.2).
+std::int64_t clairvoyant_segments(int ranks, const Bucket& bucket, const Link& link) {
+  const double sum_s = static_cast<double>(bucket.bytes) / link.reduce_bytes_per_s;
+  return pipelined(std::log2(ranks) - 1, transfer_s(bucket, link) + sum_s, bucket, link);
+}
+
+// While all are there it does not matter how long a round is.
+Times clairvoyant_times(const Timed& timed) {
+  return timed.together ? Times{} : Times{round_times(timed).segment_time_s};
 }
 
 }  // namespace patallreduce::algorithms

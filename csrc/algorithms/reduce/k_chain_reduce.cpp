@@ -7,6 +7,9 @@
 //   chain sum order  the chains one after the other, each from its end on; arrivals change nothing
 //   source     Pjesivac-Grbovic, PhD thesis, Tennessee (2007), sections 3.1 and 4.1.1; k = 4 is
 //              Open MPI's
+#include <algorithm>
+#include <cmath>
+
 #include "algorithms/algorithms.h"
 #include "algorithms/trees.h"
 
@@ -18,6 +21,11 @@ using schedule::Steps;
 Steps k_chain_reduce(const Problem& problem, int rank) {
   const int ranks = problem.ranks, place = place_of(rank, problem.root, ranks);
   return reduce_along(rooted(chain_family(ranks, place, 4), problem.root, ranks), problem.segments);
+}
+
+std::int64_t k_chain_segments(int ranks, const Bucket& bucket, const Link& link) {
+  const double hops = std::ceil((ranks - 1) / 4.0);
+  return pipelined(hops / std::min(4, ranks - 1), transfer_s(bucket, link), bucket, link);
 }
 
 }  // namespace patallreduce::algorithms

@@ -15,9 +15,9 @@ namespace patallreduce::gpu {
 using reduction::CudaLibrary;
 using reduction::CudaReduction;
 
-class StreamDevice {
+class Device {
  public:
-  StreamDevice(const CudaLibrary& library, int device);
+  Device(const CudaLibrary& library, int device);
 
   void* create_stream() const;  // of high priority: its work goes before that of backward
   void destroy_stream(void* stream) const noexcept;
@@ -49,12 +49,12 @@ class StreamDevice {
   // Makes this device the thread's current one for as long as it lives, as NCCL needs.
   class Current {
    public:
-    explicit Current(const StreamDevice& device);
+    explicit Current(const Device& device);
     ~Current();
     Current(const Current&) = delete;
 
    private:
-    const StreamDevice& device_;
+    const Device& device_;
     const int before_;
   };
 

@@ -43,8 +43,8 @@ struct Transfer {
   std::int32_t lane;
 };
 
-// out = also = received OP held, or, with held none, out = also = received.
-struct Apply {
+// out = also = received OP held, or, with held none, a copy: out = also = received.
+struct Sum {
   std::int32_t first, last;  // segments
   Memory out, also;          // also: none, or home
   Memory received;
@@ -53,24 +53,24 @@ struct Apply {
   bool callers;  // the caller's own value, not scaled yet: held or, with held none, received
 };
 
-// [lane] -> the stage whose group there is waited for, -1: none
-using Behind = std::vector<std::int32_t>;
+// [lane] -> the stage whose group in that lane is waited for, -1: none
+using AwaitedGroups = std::vector<std::int32_t>;
 
 // The messages of one stage and lane; no work where there are none.
 struct Group {
-  std::int32_t after = -1;  // waits for the sums of this stage
-  Behind behind;            // and for groups of other lanes
+  std::int32_t awaited_sums = -1;  // it waits for the sums of this stage
+  AwaitedGroups awaited_groups;    // and for these of other lanes
   bool has_messages = false;
-  bool awaited = false;  // others wait for it
+  bool is_awaited = false;  // others wait for it
 };
 
 struct Stage {
   std::vector<Transfer> sends, receives;  // in program order
   std::vector<Group> groups;              // [lane]
-  std::vector<Apply> applies;             // in program order
-  Behind behind;                          // groups that the sums wait for
+  std::vector<Sum> sums;                  // in program order
+  AwaitedGroups awaited_groups;           // by the sums
   std::int32_t region = -1;               // of scratch, if some receive lands there
-  bool awaited = false;                   // a later group waits for its sums
+  bool sums_are_awaited = false;          // by a later group
 };
 
 struct StreamProgram {
@@ -85,7 +85,7 @@ struct StreamProgram {
   bool shadow = false;  // it uses shadow
   std::vector<Stage> stages;
   std::int32_t result_stage = 0;  // after its sums, and groups, nobody touches home any more
-  Behind result_behind;           // the last groups that touch home
+  AwaitedGroups result_groups;    // the last groups that touch home
 };
 
 struct StreamProgramOptions {

@@ -1,0 +1,27 @@
+#include "algorithms/internal_keys.h"
+
+#include "algorithms/registry.h"
+
+namespace patallreduce::algorithms {
+
+namespace {
+
+constexpr std::uint64_t small_table_bytes = 256 * 1024;  // beyond it latency is not all
+
+ScheduleKey key_of(const char* algorithm, int segments) { return {algorithm, segments, {}}; }
+
+}  // namespace
+
+ScheduleKey barrier_key() { return key_of(usual_algorithm("barrier").name, 1); }
+
+ScheduleKey metering_key(int segments) { return key_of("ring", segments); }
+
+ScheduleKey table_key(std::uint64_t bytes, int ranks) {
+  return bytes <= small_table_bytes ? key_of("recursive_doubling", 1) : key_of("ring", ranks);
+}
+
+ScheduleKey swap_key(int ranks) { return key_of("pairwise_all_to_all", 2 * ranks); }
+
+ScheduleKey spread_key(int ranks) { return key_of("pairwise_all_gather", ranks); }
+
+}  // namespace patallreduce::algorithms

@@ -1,0 +1,24 @@
+// What the package runs by itself, beside what users call: never left to prediction.
+#pragma once
+
+#include <cstdint>
+
+#include "schedule/schedule_key.h"
+
+namespace patallreduce::algorithms {
+
+using schedule::ScheduleKey;
+
+// Beside a collective whose data others move: proves that all ranks have called it.
+ScheduleKey barrier_key();
+// A ring, whose 2(P - 1) rounds of a part tell the link: patallreduce's link meter.
+ScheduleKey metering_key(int segments);
+// A table of integers, of which every rank fills in its own stretch. A small one is all latency.
+ScheduleKey table_key(std::uint64_t bytes, int ranks);
+// Rank r's slice of everybody's data to rank r, of two copies side by side: what all give, and what
+// they get.
+ScheduleKey swap_key(int ranks);
+// And the results of the slices to everybody, each straight from its owner.
+ScheduleKey spread_key(int ranks);
+
+}  // namespace patallreduce::algorithms

@@ -1,0 +1,33 @@
+"""The core without Python, at -O0 under the address and undefined-behaviour sanitizers."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import libucx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "build" / "strict" / "core_tests"
+LIMIT_S = 300
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "halt_on_error=1 print_stacktrace=1",
+}
+
+
+@pytest.mark.timeout(LIMIT_S + 20)
+@pytest.mark.skipif(not PROGRAM.exists(), reason="`make test` builds it")
+def test_every_native_suite_passes_under_the_sanitizers():
+    ucx = Path(libucx.__file__).parent / "lib" / "libucp.so.0"
+    run = subprocess.run(
+        [PROGRAM, "1", ucx],
+        env=os.environ | OPTIONS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout
+    print(run.stdout)
