@@ -23,22 +23,26 @@ Driver::Driver(Driven& driven, Transport& transport, double spin_s, bool shares_
       shares_cores_(shares_cores),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-Driver::~Driver() { close(wake_fd_); }
+Driver::~Driver() { join(); }
 
 void Driver::start_thread() {
   thread_ = std::thread([this] { run(); });
 }
 
 void Driver::wake() {
-  eventfd_write(wake_fd_, 1);
-  if (callers_ == 0) unpark();
+  std::lock_guard lock(parking_mutex_);
+  if (wake_fd_ >= 0) eventfd_write(wake_fd_, 1);
+  if (callers_ == 0) parking_changed_.notify_all();
 }
 
 void Driver::join() {
-  eventfd_write(wake_fd_, 1);
-  unpark();
+  end();
+  wake();
   if (thread_.joinable()) thread_.join();
-  while (callers_ > 0) park();  // they leave within one rest
+  while (callers_ > 0) park();           // they leave within one rest
+  std::lock_guard lock(parking_mutex_);  // somebody may still wake it
+  if (wake_fd_ >= 0) close(wake_fd_);
+  wake_fd_ = -1;
 }
 
 void Driver::run() {

@@ -39,7 +39,7 @@ class Driver {
 
   // `shares_cores`: others need the core on which a thread spins.
   Driver(Driven& driven, Transport& transport, double spin_s, bool shares_cores);
-  ~Driver();  // after join()
+  ~Driver();
   Driver(const Driver&) = delete;
 
   void start_thread();
@@ -57,7 +57,7 @@ class Driver {
   // Nobody begins another turn.
   void end() { ended_ = true; }
   bool ended() const { return ended_; }
-  // After end(), without the lock: waits until the thread and all callers have left.
+  // Without the lock: ends, and waits until the thread and all callers have left.
   void join();
 
  private:
@@ -73,15 +73,15 @@ class Driver {
   Transport& transport_;
   const double spin_s_;
   const bool shares_cores_;
-  const int wake_fd_;
 
   std::mutex mutex_;         // the lock: guards what is driven, its transport, and this
   double idle_since_s_ = 0;  // 0: the last turn was busy
 
   std::atomic<bool> ended_{false};
   std::atomic<int> callers_{0};  // that drive: the thread keeps out of their way
-  std::mutex parking_mutex_;     // for the thread to sleep meanwhile
+  std::mutex parking_mutex_;     // for the thread to sleep meanwhile; guards waking
   std::condition_variable parking_changed_;
+  int wake_fd_;  // -1: closed
   std::thread thread_;
 };
 

@@ -220,7 +220,6 @@ void Monitor::publish(Plan plan) {
 void Monitor::close(double timeout_s) {
   if (closed_) return;
   closed_ = true;
-  driver_.end();
   driver_.join();
   transport_->close(timeout_s);
 }
