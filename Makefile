@@ -9,7 +9,7 @@ NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -nam
 NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
 # Fakes of a GPU and of NCCL, which tests compile.
 FAKES := $(wildcard tests/fakes/*.cpp tests/fakes/*.h tests/gpu/*.cpp)
-CLAIRVOYANT_RIVALS := $(wildcard benchmarks/clairvoyant_rivals/*.cpp benchmarks/clairvoyant_rivals/*.h)
+BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.cpp benchmarks/clairvoyant_rivals/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
@@ -107,7 +107,7 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(CLAIRVOYANT_RIVALS)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(BENCHMARKED)
 
 # The core without Python under the sanitizers; SEED=... repeats a run. `strict` is at -O0, where
 # nothing is inlined, and linked as a whole: a name defined twice is an error.
@@ -145,7 +145,7 @@ build/thread/core_tests: $(SANITIZED:%.cpp=build/thread/%.o)
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(CLAIRVOYANT_RIVALS)
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(BENCHMARKED)
 
 clean:
 	rm -rf .venv build out *.egg-info patallreduce/*.so
