@@ -154,7 +154,7 @@ MAY_IMPORT = {
     "records": {"text"},
     "tensorboard": {"records"},
     "communicator": {"gpu", "pricing", "records"},
-    "leaves": {"communicator"},
+    "leaves": {"communicator", "pricing"},
     "pictures": {"gpu", "pricing", "records", "text"},
     "commands": {"communicator", "gpu", "pictures", "pricing", "records", "text"},
     "hooks": {"communicator", "leaves", "pricing", "records"},
