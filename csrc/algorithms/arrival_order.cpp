@@ -5,8 +5,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-
 ArrivalOrder arrival_order(const Problem& problem, int rank) {
   ArrivalOrder order;
   order.ranks.resize(problem.ranks);

@@ -11,10 +11,7 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
 using schedule::part;
-using schedule::Problem;
-using schedule::Verb;
 
 std::vector<RadixRound> nearest_first(const std::vector<int>& radices) {
   std::vector<RadixRound> rounds;

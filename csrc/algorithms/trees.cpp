@@ -9,9 +9,7 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
 using schedule::part;
-using schedule::Steps;
 using schedule::Verb;
 
 // `chains` <= ranks - 1 are used; one child each where there are as many.

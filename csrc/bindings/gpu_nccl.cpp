@@ -13,9 +13,7 @@
 namespace patallreduce::bindings {
 
 using executor::Call;
-using executor::Engine;
 using executor::raise;
-using executor::Ticket;
 using gpu::Device;
 using gpu::NcclCarrier;
 using gpu::NcclCommunicator;

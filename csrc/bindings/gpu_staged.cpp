@@ -10,7 +10,6 @@
 namespace patallreduce::bindings {
 
 using executor::Call;
-using executor::Engine;
 using gpu::Device;
 using gpu::StagedCarrier;
 using gpu::StagedTicket;

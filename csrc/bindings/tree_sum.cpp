@@ -13,8 +13,6 @@
 
 namespace patallreduce::bindings {
 
-using executor::Engine;
-using executor::Ticket;
 using reduction::DefaultFloatMode;
 using reduction::Dtype;
 using reduction::find_dtype;

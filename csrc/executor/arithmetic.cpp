@@ -6,12 +6,6 @@
 
 namespace patallreduce::executor {
 
-using reduction::combine;
-using reduction::divide;
-using reduction::Dtype;
-using reduction::Op;
-using reduction::scale_copy;
-
 namespace {
 
 constexpr std::size_t alignment = 64;

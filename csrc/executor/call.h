@@ -12,7 +12,6 @@ namespace patallreduce::executor {
 using reduction::Dtype;
 using reduction::Op;
 using reduction::size_of;
-using schedule::ScheduleKey;
 
 // Labels that are no bucket's.
 constexpr std::int64_t no_label = -1;

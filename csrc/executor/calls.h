@@ -25,10 +25,6 @@
 
 namespace patallreduce::executor {
 
-using schedule::ScheduleKey;
-using transport::Token;
-using transport::Transport;
-
 class Calls {
  public:
   // `barrier`: what runs here of calls on streams.

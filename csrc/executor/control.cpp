@@ -4,8 +4,6 @@
 
 namespace patallreduce::executor {
 
-using reduction::Dtype;
-using reduction::Op;
 using schedule::get_key;
 using schedule::put;
 

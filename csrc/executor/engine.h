@@ -30,13 +30,6 @@
 
 namespace patallreduce::executor {
 
-using schedule::Plan;
-using schedule::Schedule;
-using schedule::ScheduleKey;
-using transport::Events;
-using transport::Token;
-using transport::Transport;
-
 struct EngineOptions {
   double spin_s = 20e-6;                     // idle spinning before sleeping
   bool shares_cores = true;                  // more ranks than cores on this host: yield to them

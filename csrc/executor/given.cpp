@@ -14,10 +14,7 @@ using schedule::GivenSteps;
 using schedule::max_name_bytes;
 using schedule::max_segments;
 using schedule::Problem;
-using schedule::Schedule;
-using schedule::ScheduleKey;
 using schedule::Step;
-using schedule::Steps;
 using schedule::verify;
 
 namespace {

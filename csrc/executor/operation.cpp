@@ -7,15 +7,8 @@
 
 namespace patallreduce::executor {
 
-using reduction::Dtype;
-using reduction::Op;
-using reduction::size_of;
-using schedule::Order;
 using schedule::segment_offsets;
-using schedule::Step;
 using schedule::Verb;
-using transport::Token;
-using transport::Transport;
 
 namespace {
 

@@ -4,7 +4,6 @@
 
 namespace patallreduce::executor {
 
-using reduction::size_of;
 using schedule::PlannedBucket;
 
 namespace {

@@ -17,7 +17,6 @@
 namespace patallreduce::executor {
 
 using schedule::Plan;
-using schedule::ScheduleKey;
 
 class Plans {
  public:

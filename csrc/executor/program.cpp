@@ -12,7 +12,6 @@ using schedule::Needs;
 using schedule::needs_of;
 using schedule::order_of;
 using schedule::Step;
-using schedule::Steps;
 using schedule::Verb;
 
 std::shared_ptr<const Program> compile(Steps steps, int segments, const std::string& collective,

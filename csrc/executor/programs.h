@@ -11,8 +11,6 @@
 
 namespace patallreduce::executor {
 
-using schedule::ScheduleKey;
-
 // `Variant`: what a program depends on besides its key.
 template <typename Made, typename Variant>
 class KeptPrograms {

@@ -9,8 +9,6 @@
 
 namespace patallreduce::executor {
 
-using schedule::ScheduleKey;
-
 class StreamQueue {
  public:
   virtual ~StreamQueue() = default;

@@ -11,10 +11,6 @@ namespace patallreduce::monitor {
 
 using prediction::is_duration;
 using prediction::is_time;
-using prediction::Job;
-using prediction::Prediction;
-using schedule::Plan;
-using selection::Forecast;
 
 namespace {
 

@@ -26,7 +26,6 @@ namespace patallreduce::monitor {
 using prediction::Job;
 using prediction::Prediction;
 using prediction::Predictor;
-using schedule::Plan;
 using schedule::ScheduleKey;
 using selection::Forecast;
 

@@ -9,10 +9,8 @@
 
 namespace patallreduce::monitor {
 
-using schedule::Plan;
 using transport::Events;
 using transport::max_control_bytes;
-using transport::Transport;
 
 namespace {
 

@@ -24,7 +24,6 @@ namespace patallreduce::monitor {
 
 using executor::Driven;
 using executor::Driver;
-using schedule::Plan;
 using transport::Transport;
 
 // To whom a rank hands a plan on: a binomial tree from rank 0. Rank r's children are r + 2^k for

@@ -5,8 +5,6 @@
 
 namespace patallreduce::monitor {
 
-using schedule::Plan;
-
 namespace {
 
 constexpr std::size_t most_kept = 1024;

@@ -10,8 +10,6 @@
 
 namespace patallreduce::monitor {
 
-using schedule::Plan;
-
 // Per rank, seconds on the leader's clock; NaN: not known here.
 struct BucketRecord {
   std::uint64_t elements = 0;

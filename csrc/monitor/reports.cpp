@@ -5,7 +5,6 @@
 namespace patallreduce::monitor {
 
 using schedule::get_key;
-using schedule::Plan;
 using schedule::PlannedBucket;
 using schedule::put;
 

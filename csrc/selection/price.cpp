@@ -7,9 +7,6 @@
 namespace patallreduce::selection {
 
 using algorithms::Uses;
-using pricing::Link;
-using pricing::Simulation;
-using schedule::ScheduleKey;
 
 namespace {
 

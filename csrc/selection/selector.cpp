@@ -8,8 +8,6 @@
 
 namespace patallreduce::selection {
 
-using pricing::Link;
-
 namespace {
 
 constexpr std::size_t most_known = 512;

@@ -25,9 +25,6 @@
 
 namespace patallreduce::selection {
 
-using pricing::Link;
-using schedule::ScheduleKey;
-
 struct Choice {
   // arrivals_s: whole numbers of the pattern class, >= 0. slt: the order, ties equal. prr: in half
   // segment times, segment_time_s being 2. Otherwise, and if all arrive together, empty.

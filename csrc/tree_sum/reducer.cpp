@@ -10,12 +10,8 @@
 namespace patallreduce::tree_sum {
 
 using executor::Call;
-using executor::Engine;
-using executor::Ticket;
 using executor::tree_label;
 using reduction::DefaultFloatMode;
-using reduction::Dtype;
-using reduction::Op;
 using reduction::size_of;
 
 const std::vector<const char*> tree_refusals{

@@ -22,8 +22,6 @@ namespace patallreduce::tree_sum {
 
 using executor::Engine;
 using executor::Ticket;
-using reduction::Dtype;
-using reduction::Op;
 
 struct TreeRequest {
   const void* data = nullptr;  // valid until the call has ended; rows one after the other

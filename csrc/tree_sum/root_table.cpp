@@ -10,9 +10,7 @@
 namespace patallreduce::tree_sum {
 
 using reduction::combine;
-using reduction::Dtype;
 using reduction::kernels;
-using reduction::Op;
 
 namespace {
 

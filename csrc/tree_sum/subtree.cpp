@@ -14,9 +14,7 @@
 namespace patallreduce::tree_sum {
 
 using reduction::combine;
-using reduction::Dtype;
 using reduction::kernels;
-using reduction::Op;
 using reduction::size_of;
 using reduction::vector_level;
 

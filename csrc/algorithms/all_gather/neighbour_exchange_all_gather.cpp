@@ -18,11 +18,7 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
 
 namespace {
 

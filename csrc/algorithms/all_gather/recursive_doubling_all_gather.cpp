@@ -20,11 +20,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps recursive_doubling_all_gather(const Problem& problem, int rank) {
   RadixSteps own(problem, rank, 0, halving_rounds(problem.ranks), RadixSteps::Slices::blocks);
   const Part folded = own.folded_block();

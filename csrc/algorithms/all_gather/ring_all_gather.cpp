@@ -13,9 +13,6 @@
 namespace patallreduce::algorithms {
 
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
 
 Steps ring_all_gather(const Problem& problem, int rank) {
   const int ranks = problem.ranks;

@@ -19,9 +19,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 Steps binomial_all_reduce(const Problem& problem, int rank) {
   Steps steps = reduce_by_child(binomial_family(problem.ranks, rank), problem.segments);
   const Steps down =

@@ -32,12 +32,9 @@
 
 namespace patallreduce::algorithms {
 
-using pricing::Link;
 using pricing::Simulation;
-using schedule::Problem;
 using schedule::Schedule;
 using schedule::Step;
-using schedule::Steps;
 
 namespace {
 

@@ -27,8 +27,6 @@ namespace patallreduce::algorithms {
 
 using schedule::Part;
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 namespace {

@@ -24,10 +24,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps radix_k(const Problem& problem, int rank) {
   RadixSteps own(problem, rank, 0, nearest_first(radices_within(problem.ranks)),
                  RadixSteps::Slices::even);

@@ -25,8 +25,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 // A segment's send stands before its recv_reduce: what leaves is what was held before the round.

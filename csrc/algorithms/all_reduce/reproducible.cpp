@@ -43,8 +43,6 @@ namespace patallreduce::algorithms {
 
 using schedule::Part;
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
 using schedule::tree_height;
 using schedule::tree_node;
 using schedule::TreeNode;

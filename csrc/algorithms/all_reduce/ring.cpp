@@ -19,8 +19,6 @@ namespace patallreduce::algorithms {
 
 using schedule::Part;
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 int ring_rounds(const Problem& problem) { return 2 * (problem.ranks - 1); }

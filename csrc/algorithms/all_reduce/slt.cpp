@@ -18,8 +18,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 // All sums are written before all results, as in the paper. Messages of a pair keep program

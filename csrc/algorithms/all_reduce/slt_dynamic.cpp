@@ -11,9 +11,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 Steps slt_dynamic(const Problem& problem, int rank) { return slt(problem, rank); }
 
 }  // namespace patallreduce::algorithms

@@ -33,9 +33,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 namespace {
 
 Family leafy_family(int ranks, int place) {

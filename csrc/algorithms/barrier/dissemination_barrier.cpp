@@ -14,8 +14,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 Steps dissemination_barrier(const Problem& problem, int rank) {

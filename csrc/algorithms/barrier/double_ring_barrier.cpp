@@ -13,8 +13,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 Steps double_ring_barrier(const Problem& problem, int rank) {

@@ -12,8 +12,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 Steps flat_barrier(const Problem& problem, int rank) {

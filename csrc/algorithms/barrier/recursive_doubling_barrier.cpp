@@ -14,9 +14,7 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
 using schedule::Step;
-using schedule::Steps;
 
 Steps recursive_doubling_barrier(const Problem& problem, int rank) {
   Problem nothing = problem;

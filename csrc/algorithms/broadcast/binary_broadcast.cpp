@@ -14,9 +14,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 Steps binary_broadcast(const Problem& problem, int rank) {
   const int ranks = problem.ranks, place = place_of(rank, problem.root, ranks);
   return broadcast_along(rooted(binary_family(ranks, place), problem.root, ranks),

@@ -17,11 +17,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 // The left half of the tree are the odd places; place 2i + 1 has partner 2i + 2.
 Steps split_binary_broadcast(const Problem& problem, int rank) {
   const int ranks = problem.ranks, segments = problem.segments;

@@ -23,8 +23,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-
 namespace {
 
 using Word = std::uint64_t;

@@ -7,8 +7,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-
 namespace {
 
 // Beyond this the number of rounds until an arrival means nothing, and sums must not overflow.

@@ -9,8 +9,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
 using schedule::Verb;
 
 namespace {

@@ -22,7 +22,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
 using schedule::Step;
 using schedule::Steps;
 using schedule::Verb;

@@ -16,9 +16,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 Steps binomial_reduce(const Problem& problem, int rank) {
   const int ranks = problem.ranks, place = place_of(rank, problem.root, ranks);
   return reduce_by_child(rooted(binomial_family(ranks, place), problem.root, ranks),

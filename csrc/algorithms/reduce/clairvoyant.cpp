@@ -33,9 +33,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 std::vector<Steps> clairvoyant(const Problem& problem) {
   return clairvoyant_bit_rows(problem).steps;
 }

@@ -12,9 +12,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 Steps flat_reduce(const Problem& problem, int rank) {
   const int ranks = problem.ranks, place = place_of(rank, problem.root, ranks);
   return reduce_along(rooted(chain_family(ranks, place, ranks), problem.root, ranks),

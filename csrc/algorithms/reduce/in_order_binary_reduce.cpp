@@ -16,11 +16,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps in_order_binary_reduce(const Problem& problem, int rank) {
   const int last = problem.ranks - 1;
   Steps steps = reduce_along(in_order_binary_family(problem.ranks, rank), problem.segments);

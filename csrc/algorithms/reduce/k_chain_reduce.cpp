@@ -15,9 +15,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-
 Steps k_chain_reduce(const Problem& problem, int rank) {
   const int ranks = problem.ranks, place = place_of(rank, problem.root, ranks);
   return reduce_along(rooted(chain_family(ranks, place, 4), problem.root, ranks), problem.segments);

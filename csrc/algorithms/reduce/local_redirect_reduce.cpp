@@ -25,11 +25,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps local_redirect_reduce(const Problem& problem, int rank) {
   using Ready = std::pair<double, int>;  // when, who: ties by rank
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;

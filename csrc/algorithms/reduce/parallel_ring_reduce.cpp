@@ -17,11 +17,7 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
 
 Steps parallel_ring_reduce(const Problem& problem, int rank) {
   const int ranks = problem.ranks, root = problem.root, place = place_of(rank, root, ranks);

@@ -23,10 +23,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps rabenseifner_reduce(const Problem& problem, int rank) {
   RadixSteps own(problem, rank, problem.root, halving_rounds(problem.ranks),
                  RadixSteps::Slices::even);

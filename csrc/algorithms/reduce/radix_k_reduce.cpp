@@ -19,10 +19,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps radix_k_reduce(const Problem& problem, int rank) {
   RadixSteps own(problem, rank, problem.root, nearest_first(radices_within(problem.ranks)),
                  RadixSteps::Slices::even);

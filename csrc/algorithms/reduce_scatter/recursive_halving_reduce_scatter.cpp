@@ -22,10 +22,6 @@
 
 namespace patallreduce::algorithms {
 
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
-
 Steps recursive_halving_reduce_scatter(const Problem& problem, int rank) {
   RadixSteps own(problem, rank, 0, halving_rounds(problem.ranks), RadixSteps::Slices::blocks);
   own.fold_in(Verb::recv_reduce, own.everything());

@@ -14,9 +14,6 @@
 namespace patallreduce::algorithms {
 
 using schedule::part;
-using schedule::Problem;
-using schedule::Steps;
-using schedule::Verb;
 
 Steps ring_reduce_scatter(const Problem& problem, int rank) {
   const int ranks = problem.ranks;

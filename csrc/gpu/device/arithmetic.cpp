@@ -6,9 +6,6 @@
 
 namespace patallreduce::gpu {
 
-using reduction::Dtype;
-using reduction::Op;
-
 DeviceArithmetic::DeviceArithmetic(std::shared_ptr<const Device> device)
     : device_(std::move(device)), stream_(device_->create_stream()) {}
 

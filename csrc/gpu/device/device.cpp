@@ -4,8 +4,6 @@
 
 namespace patallreduce::gpu {
 
-using reduction::CudaLibrary;
-
 Device::Device(const CudaLibrary& library, int device)
     : library_(library), reduction_(library, device) {}
 
