@@ -23,6 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 import patallreduce as pat
@@ -66,12 +67,15 @@ def observed(sites: int) -> torch.Tensor:
 
 
 def per_site(parameters: torch.Tensor, sites: torch.Tensor) -> torch.Tensor:
-    """Compute the log-likelihood of every site, up to a constant."""
+    """Compute the log-likelihood of every site, up to a constant.
+
+    numpy computes it value by value. torch.logaddexp takes vectors of them, and on some processors
+    rounds those left over otherwise: a site's bits would depend on where it lies.
+    """
     first, second, logit = parameters
-    return torch.logaddexp(
-        torch.nn.functional.logsigmoid(-logit) - (sites - first) ** 2 / 2,
-        torch.nn.functional.logsigmoid(logit) - (sites - second) ** 2 / 2,
-    )
+    of_first = torch.nn.functional.logsigmoid(-logit) - (sites - first) ** 2 / 2
+    of_second = torch.nn.functional.logsigmoid(logit) - (sites - second) ** 2 / 2
+    return torch.from_numpy(np.logaddexp(of_first.numpy(), of_second.numpy()))
 
 
 def climb(communicator: pat.Communicator, sites: torch.Tensor, steps: int, add: Sum) -> Path:
