@@ -67,9 +67,10 @@ def test_every_name_means_one_algorithm_in_its_collective():
     assert {a.collective for a in _core.algorithms()} == {*COLLECTIVES, "all_to_all"}
 
 
-@pytest.mark.parametrize("name", [name for name, _ in NEW])
-def test_every_file_tells_cost_and_source(name):
-    head = (ALGORITHMS / f"{name}.cpp").read_text(encoding="utf-8").partition("#include")[0]
+@pytest.mark.parametrize(("name", "collective"), NEW)
+def test_every_file_tells_cost_and_source(name, collective):
+    source = ALGORITHMS / collective / f"{name}.cpp"
+    head = source.read_text(encoding="utf-8").partition("#include")[0]
     for word in ("messages", "source"):
         assert f"//   {word}" in head
 
