@@ -94,7 +94,9 @@ class Settler:
         """
         check_tensor(tensor, self._rank)
         if asked.schedule is None and asked.collective == "all_reduce":
-            asked = asked._replace(algorithm=intended(asked.algorithm or "auto"))
+            algorithm = intended(asked.algorithm or "auto")
+            if algorithm != asked.algorithm:
+                asked = asked._replace(algorithm=algorithm)
         if asked.algorithm == REPRODUCIBLE and not self._warned_of_flushing:
             self._warn_of_flushing()
         if asked.arrivals_s is not None:
