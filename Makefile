@@ -37,11 +37,12 @@ demo: export PYTHONWARNINGS =
 demo: .venv/ready
 	@$(BIN)/python examples/demo.py
 
-# First what only computes or waits, in several processes; then what measures times, alone.
+# First what computes or waits, in a process more than there are cores, as much of it waits; then what
+# measures times, alone.
 JOBS ?= $(shell nproc)
 test: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests INCLUDE=$(LIBUCX)include
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not alone'
+	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
 test-all: test sanitize

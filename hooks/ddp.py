@@ -23,7 +23,7 @@ from patallreduce.pricing.link import Link
 
 _log = logging.getLogger("patallreduce")
 
-# One communicator per process group (and its settings) serves all the models on it.
+# Models on one process group with equal settings share one communicator.
 _shared: "weakref.WeakValueDictionary[tuple[Any, ...], Communicator]" = (
     weakref.WeakValueDictionary()
 )
@@ -31,7 +31,7 @@ _users: "weakref.WeakKeyDictionary[Communicator, int]" = weakref.WeakKeyDictiona
 
 
 class State:
-    """What `allreduce_hook` works with, for one model; plain data apart from its communicator.
+    """What `allreduce_hook` needs of one model; plain data apart from its communicator.
 
     Making one is collective over the process group, as making a `Communicator` is.
 
@@ -115,7 +115,7 @@ class State:
         return work.get_future()
 
     def release(self) -> None:
-        """Give the communicator up; the last state on it closes it. Idempotent."""
+        """Release the communicator; the last state that uses it closes it. Idempotent."""
         if not self._released:
             self._released = True
             if self.layers is not None:

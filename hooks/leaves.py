@@ -48,11 +48,11 @@ _NOT_YET: Any = 0
 class Leaves:
     """This rank's leaves of every iteration: iterate over it once per global batch.
 
-    Each leaf is one forward and one backward pass of the DDP model, after any number of them inside
-    `ddp_model.no_sync()`, which add up as ever. Holds at most 2 log2(n) + 1 sums of gradients, n
-    being this rank's leaves, and log2(n) + 1 if n is a power of two that divides L; the exchange
-    (`patallreduce.leaves.exchange`) needs memory for its subtrees once more each way. All of it is
-    given back with the last leaf.
+    Each leaf is one forward and one backward pass of the DDP model. Any number of passes inside
+    `ddp_model.no_sync()` may precede it; their gradients add up as in DDP. Holds at most
+    2 log2(n) + 1 sums of gradients, n being this rank's leaves, and log2(n) + 1 if n is a power of
+    two that divides L; the exchange (`patallreduce.leaves.exchange`) holds its subtrees twice more,
+    sent and received. All of this memory is released with the last leaf.
 
     Args:
         ddp_model: The model, on CPU.
@@ -84,7 +84,7 @@ class Leaves:
         self._kernels = Kernels.here()
         self._kernels.compare(communicator)
         self._parameters = [p for p in ddp_model.module.parameters() if p.requires_grad]
-        self._place = {id(p): i for i, p in enumerate(self._parameters)}
+        self._position = {id(p): i for i, p in enumerate(self._parameters)}
         self._tree: LeafTree[Gradients] = LeafTree(_add)
         self._leaf: int | None = None  # the one under way
         self._passes = 0  # of it, forward, outside no_sync()
@@ -226,10 +226,10 @@ class Leaves:
         if self._leaf is None:
             self._refuse("a backward pass outside a leaf: expected `for leaf in handle.leaves:`")
         buffer = bucket.buffer()
-        places = [self._place[id(p)] for p in bucket.parameters()]
+        positions = [self._position[id(p)] for p in bucket.parameters()]
         tree: LeafTree[torch.Tensor] = LeafTree(add)
         for node in self._tree.nodes:
-            flat = _like(bucket, [node.value[i] for i in places])
+            flat = _like(bucket, [node.value[i] for i in positions])
             tree.append(Node(node.first, node.height, flat))
         tree.append(Node(self.mine[-1], 0, buffer))
         return self._exchange.start(buffer, tree.nodes, last=bucket.is_last())

@@ -1,4 +1,4 @@
-"""`register`: from here on patallreduce averages a model's gradients, until `Handle.close`."""
+"""`register`: patallreduce averages a model's gradients until `Handle.close`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from patallreduce.records.stragglers import straggler_report
 
 
 class Handle:
-    """What `register` returns: the state, what it measured, and the way to let go."""
+    """What `register` returns: the model's state, what was measured, and `close`."""
 
     def __init__(self, state: State, leaves: Leaves | None = None) -> None:
         self.state = state
@@ -74,7 +74,7 @@ class Handle:
         return straggler_report(self.iterations())
 
     def close(self) -> None:
-        """Let go: the model can make no synchronised backward pass afterwards. Idempotent.
+        """Release the communicator: synchronised backward passes fail afterwards. Idempotent.
 
         The communicator closes with the last model on it.
         """
@@ -121,7 +121,7 @@ def register(
         TypeError: not a DistributedDataParallel; parameters that are sparse or complex, on several
             devices or on one that is neither CPU nor CUDA.
         CudaError: there are no kernels for the GPU.
-        RuntimeError: it has a hook already.
+        RuntimeError: the model has a hook already.
         ScheduleError, ValueError: a bad algorithm, hint or segment count.
         TransportError, TransportTimeout: the ranks cannot reach each other.
     """

@@ -45,10 +45,11 @@ class Gpus:
             TransportError: there is no NCCL, UCX does not take the GPU's memory, or a rank did not
                 come.
         """
-        if device.type == "cuda" and device.index is None:  # tensors name theirs, people may not
-            device = torch.device("cuda", torch.cuda.current_device())
         made = self._made.get(device)
         if made is None and self.is_gpu(device):
+            if device.type == "cuda" and device.index is None:
+                # Tensors name theirs, people may not.
+                return self.of(torch.device("cuda", torch.cuda.current_device()))
             made = self.add(device, self._make(device))
         return made
 

@@ -63,13 +63,13 @@ class LeafExchange:
         with self._lock:
             self._buckets.append(bucket)
             self._complete = last
-            got = bucket.exchange(nodes)
-        got.add_done_callback(lambda _: self._got(bucket))
+            received = bucket.exchange(nodes)
+        received.add_done_callback(lambda _: self._received(bucket))
         if last:
             self._advance()
         return bucket.mean
 
-    def _got(self, bucket: _Bucket) -> None:
+    def _received(self, bucket: _Bucket) -> None:
         bucket.ready = True
         self._advance()
 
@@ -84,7 +84,7 @@ class LeafExchange:
 
 
 class _Bucket:
-    """One bucket's way: subtrees to the holders of slices, sums, and back."""
+    """One bucket: its subtrees go to the holders of slices, the sums go back to all ranks."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class _Bucket:
         self._subtrees = subtrees
         self._leaves = leaves
         self._buffer = buffer
-        self.ready = False  # its pieces are there, or failed
-        self._ticket: Ticket | None = None  # of what is under way
+        self.ready = False  # all pieces have been received, or the exchange failed
+        self._ticket: Ticket | None = None  # of the collective under way
         self._done: torch.futures.Future[BaseException | None] = torch.futures.Future()
         self.mean: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
         grain = _SLICE_BYTES // buffer.element_size()
         ranks = communicator.ranks
         self._slice = max(-(-buffer.numel() // (ranks * grain)), 1) * grain
-        # [given or got, for or from rank, subtree, element]
+        # [sent or received, to or from rank, subtree, element]
         self._pieces = buffer.new_zeros((2, ranks, most, self._slice))
 
     def _result(self, done: torch.futures.Future[BaseException | None]) -> torch.Tensor:
