@@ -52,6 +52,13 @@ int queue(void* stream, Work work) {
 
 }  // namespace
 
+// Holds the stream until somebody sets `released`.
+PATR_EXPORT int fake_hold(void* stream, const std::atomic<bool>* released) {
+  return queue(stream, [=] {
+    while (!*released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+}
+
 PATR_EXPORT int fake_synchronise(void* stream);
 
 int patr_cuda_interface() { return patr_cuda_interface_version; }

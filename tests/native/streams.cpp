@@ -105,7 +105,7 @@ class Rank {
     }
   }
 
-  // `late_ms`: until the contribution is there.
+  // `late_ms`: until the contribution is there; < 0: until `contributes`.
   Bucket& submit(double timeout_s, int late_ms) {
     const int index = static_cast<int>(buckets_.size());
     Bucket& bucket = buckets_.emplace_back(item_of(seed_, index, engine->ranks(), engine->rank()),
@@ -114,6 +114,7 @@ class Rank {
     submitted_ = index;
     if (bucket.item.on_streams) {
       if (late_ms > 0) fake_sleep(producer_, late_ms);
+      if (late_ms < 0) fake_hold(producer_, &contributes);
       copy(bucket.given, bucket.home, producer_);
       bucket.work = calls->submit(bucket.home.data(), call, producer_, timeout_s);
     } else {
@@ -179,6 +180,7 @@ class Rank {
 
   std::shared_ptr<Engine> engine;
   std::shared_ptr<NcclCarrier> calls;
+  std::atomic<bool> contributes{false};
 
  private:
   void copy(const Values& from, Values& to, void* stream) {
@@ -310,8 +312,13 @@ void left(Random& random, int victim, bool drops) {
     return failure.kind == Kind::transport && failure.rank == victim;
   };
   const bool queued = pick(random, 0, 1);
-  until_failure(random, 60, expected, victim, nothing, [=](Rank& rank) {
-    while (!rank.submit(60, 30).item.on_streams) {
+  const auto contribute = [=](World& world) {  // once the others know, however slow this machine is
+    Rank& rank = *world.all[victim];
+    while (!rank.engine->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    rank.contributes = true;
+  };
+  until_failure(random, 60, expected, victim, contribute, [=](Rank& rank) {
+    while (!rank.submit(60, -1).item.on_streams) {
     }
     if (queued) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (drops)
