@@ -1,24 +1,65 @@
-"""The measured link, from rings whose cost is known."""
+"""The measured link, from messages whose cost is known."""
+
+import random
 
 import pytest
 
 import patallreduce as pat
 from patallreduce.pricing.link import measure, measure_port_share
 
+LATENCIES_S = [10e-6, 100e-6, 1e-3, 10e-3, 50e-3]
+LONGEST_BYTES = 64 << 20  # of a message that the measurement may send
+BITS_PER_S = [100e6, 200e6, 1e9, 10e9, 25e9, 100e9, 400e9]
 
-def ring_s(ranks, latency_s, transfer_s):
-    return lambda message_bytes: 2 * (ranks - 1) * (latency_s + transfer_s(message_bytes / ranks))
+
+class Measured:
+    """A link of a latency and a transfer time by size; counts what its measurement takes."""
+
+    def __init__(self, latency_s, transfer_s, noise=lambda: 1.0):
+        self.latency_s, self.transfer_s, self.noise = latency_s, transfer_s, noise
+        self.took_s, self.most_bytes = 0.0, 0
+
+    def message_s(self, message_bytes):
+        seconds = (self.latency_s + self.transfer_s(message_bytes)) * self.noise()
+        self.took_s += seconds
+        self.most_bytes = max(self.most_bytes, message_bytes)
+        return seconds
+
+    def link(self):
+        return measure(self.message_s, 5e9)
 
 
-@pytest.mark.parametrize("ranks", [2, 8])
-def test_a_hockney_link_is_found(ranks):
-    link = measure(ranks, ring_s(ranks, 20e-6, lambda size: size / 25e6), 5e9)
+@pytest.mark.parametrize("latency_s", LATENCIES_S)
+@pytest.mark.parametrize("bits_per_s", BITS_PER_S)
+def test_a_hockney_link_is_found(latency_s, bits_per_s):
+    bytes_per_s = bits_per_s / 8
+    measured = Measured(latency_s, lambda size: size / bytes_per_s)
+    link = measured.link()
     assert link.reduce_bytes_per_s == 5e9
-    # 1 KiB counts as empty: a fortieth of a millisecond here, at most.
-    assert link.latency_s == pytest.approx(20e-6 + 1024 / ranks / 25e6)
-    assert link.bytes_per_s == pytest.approx(25e6, rel=0.05)
-    for size in (2000, 50_000, 10_000_000):
-        assert link.transfer_s(size) == pytest.approx(size / 25e6, rel=0.1, abs=1024 / ranks / 25e6)
+    assert link.latency_s == pytest.approx(latency_s, rel=0.1)
+    assert link.bytes_per_s == pytest.approx(bytes_per_s, rel=0.01)
+    for size in (50_000, 10_000_000):
+        assert link.transfer_s(size) == pytest.approx(size / bytes_per_s, rel=0.02, abs=2e-6)
+    assert measured.took_s < 6
+    assert measured.most_bytes <= LONGEST_BYTES
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("latency_s", LATENCIES_S)
+@pytest.mark.parametrize("bits_per_s", BITS_PER_S)
+def test_noise_of_a_tenth_does_not_hide_the_bandwidth(latency_s, bits_per_s, seed):
+    """Each message takes up to a tenth longer than it should, a twentieth of them twice as long."""
+    if latency_s * bits_per_s / 8 > LONGEST_BYTES / 4:
+        pytest.skip("no message that may be sent takes four latencies")
+    draw = random.Random(seed)
+    measured = Measured(
+        latency_s,
+        lambda size: size * 8 / bits_per_s,
+        lambda: 1 + 0.1 * draw.random() if draw.random() > 0.05 else 2.0,
+    )
+    link = measured.link()
+    assert link.latency_s == pytest.approx(latency_s, rel=0.1)
+    assert link.bytes_per_s == pytest.approx(bits_per_s / 8, rel=0.1)
 
 
 def test_bandwidth_by_size_is_found():
@@ -27,50 +68,69 @@ def test_bandwidth_by_size_is_found():
     def transfer_s(size):
         return size / 1e8 if size <= 16384 else 16384 / 1e8 + (size - 16384) / 2e8
 
-    link = measure(4, ring_s(4, 5e-6, transfer_s), 5e9)
-    for size in (8192, 16384, 65536, 262144):
+    link = Measured(5e-6, transfer_s).link()
+    for size in (4096, 16384, 65536, 262144, 10_000_000):
         assert link.transfer_s(size) == pytest.approx(transfer_s(size), rel=0.05)
 
 
-@pytest.mark.parametrize("burst_bytes", [4096, 16384])
-def test_what_a_rested_port_lets_through_at_once_does_not_count(burst_bytes):
+@pytest.mark.parametrize("latency_s", LATENCIES_S)
+@pytest.mark.parametrize("burst_bytes", [4096, 65536, 524288])
+def test_what_a_rested_port_lets_through_at_once_does_not_count(latency_s, burst_bytes):
     def transfer_s(size):
         return max(size - burst_bytes, size / 10) / 25e6
 
-    link = measure(8, ring_s(8, 20e-6, transfer_s), 5e9)
+    link = Measured(latency_s, transfer_s).link()
     assert link.bytes_per_s == pytest.approx(25e6, rel=0.05)
     assert link.transfer_s(10_000_000) == pytest.approx(transfer_s(10_000_000), rel=0.05)
 
 
 def test_noise_makes_no_message_faster_than_a_shorter_one():
-    noise = {131072: 5.0, 262144: 0.4}
-    quiet = ring_s(4, 20e-6, lambda size: size / 1e9)
-    link = measure(4, lambda size: quiet(size) * noise.get(size, 1), 5e9)
+    noise = {16384: 5.0, 65536: 0.4}
+
+    def message_s(size):
+        return (20e-6 + size / 1e9) * noise.get(size, 1)
+
+    link = measure(message_s, 5e9)
     seconds = [seconds for _, seconds in link.transfers_s]
     assert seconds == sorted(seconds)
     assert pat.Link(1e-6, 1e9, transfers_s=link.transfers_s) is not None  # it is a valid table
 
 
 def test_a_link_of_latency_alone():
-    """However fast the transfers, the table stays positive."""
-    link = measure(3, lambda message_bytes: 1e-3, 5e9)
-    assert link.latency_s == pytest.approx(1e-3 / 4)
+    """However fast the transfers, the table stays positive, and the measurement ends."""
+    link = measure(lambda message_bytes: 1e-3, 5e9)
+    assert link.latency_s == pytest.approx(1e-3)
     assert link.bytes_per_s > 0
+
+
+def simulated_round_s(link, ranks):
+    """As the link meter times a round of a shift: the mean over the ranks."""
+
+    def round_s(block_bytes, pieces=1):
+        _, blocks, rounds = pat._core.metering_shift(ranks, pieces)
+        schedule = pat.schedule("shift", ranks, blocks * pieces, collective="shift")
+        result = pat.simulate(schedule, link, blocks * block_bytes)
+        return sum(result.finish_s) / ranks / rounds
+
+    return round_s
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8, 64, 256])
+@pytest.mark.parametrize("latency_s", [10e-6, 1e-3, 50e-3])
+def test_shifts_tell_the_link_whatever_the_number_of_ranks(ranks, latency_s):
+    link = pat.Link(latency_s, 125e6)
+    found = measure(simulated_round_s(link, ranks), 5e9)
+    assert found.latency_s == pytest.approx(latency_s, rel=0.1)
+    assert found.bytes_per_s == pytest.approx(125e6, rel=0.02)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 1.0])
 def test_the_share_of_the_latency_that_occupies_a_port_is_found(share):
-    """Measured on the simulator, by the ring that the communicator would run."""
     link = pat.Link(20e-6, 25e6, 5e9, port_share=share)
-
-    def simulated_s(message_bytes, segments):
-        schedule = pat.schedule("ring", 4, segments)
-        return pat.simulate(schedule, link, message_bytes).after_last_arrival_s
-
-    assert measure_port_share(4, link, simulated_s) == pytest.approx(share, rel=0.1)
+    assert measure_port_share(link, simulated_round_s(link, 4)) == pytest.approx(share, rel=0.1)
 
 
 def test_a_port_share_stays_within_0_and_1():
     link = pat.Link(20e-6, 25e6, 5e9)
-    assert measure_port_share(4, link, lambda message_bytes, segments: 1e-9) == 0
-    assert measure_port_share(4, link, lambda message_bytes, segments: 1.0) == 1
+    assert measure_port_share(link, lambda message_bytes, messages: 1e-9) == 0
+    assert measure_port_share(link, lambda message_bytes, messages: 1.0) == 1

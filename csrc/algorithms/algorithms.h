@@ -57,6 +57,9 @@ Steps recursive_doubling_barrier(const Problem& problem, int rank);
 Steps dissemination_barrier(const Problem& problem, int rank);
 
 Steps pairwise_all_to_all(const Problem& problem, int rank);
+constexpr int shift_rounds = 2;
+int places_of_shift(int ranks);
+Steps shift(const Problem& problem, int rank);
 Steps clairvoyant_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant(const Problem& problem);
 Steps clairvoyant_all_reduce_steps(const Problem& problem, int rank);

@@ -1,5 +1,6 @@
 #include "algorithms/internal_keys.h"
 
+#include "algorithms/algorithms.h"
 #include "algorithms/registry.h"
 
 namespace patallreduce::algorithms {
@@ -14,7 +15,10 @@ ScheduleKey key_of(const char* algorithm, int segments) { return {algorithm, seg
 
 ScheduleKey barrier_key() { return key_of(usual_algorithm("barrier").name, 1); }
 
-ScheduleKey metering_key(int segments) { return key_of("ring", segments); }
+Shift metering_shift(int ranks, int pieces) {
+  const int blocks = places_of_shift(ranks);
+  return {key_of("shift", blocks * pieces), blocks, shift_rounds};
+}
 
 ScheduleKey table_key(std::uint64_t bytes, int ranks) {
   return bytes <= small_table_bytes ? key_of("recursive_doubling", 1) : key_of("ring", ranks);

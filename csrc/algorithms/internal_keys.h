@@ -11,8 +11,13 @@ using schedule::ScheduleKey;
 
 // Beside a collective whose data others move: proves that all ranks have called it.
 ScheduleKey barrier_key();
-// A ring, whose 2(P - 1) rounds of a part tell the link: patallreduce's link meter.
-ScheduleKey metering_key(int segments);
+// A shift of blocks, each in so many pieces: what the link meter times. How many blocks the message
+// has, and how many rounds it takes.
+struct Shift {
+  ScheduleKey key;
+  int blocks, rounds;
+};
+Shift metering_shift(int ranks, int pieces);
 // A table of integers, of which every rank fills in its own stretch. A small one is all latency.
 ScheduleKey table_key(std::uint64_t bytes, int ranks);
 // Rank r's slice of everybody's data to rank r, of two copies side by side: what all give, and what

@@ -19,6 +19,7 @@ constexpr char thesis_all_gather[] = THESIS "allgather";
 constexpr char thesis_barrier[] = THESIS "barrier";
 #undef THESIS
 constexpr char thakur[] = "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66";
+constexpr char thakur_4_1[] = "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.1";
 constexpr char thakur_4_3[] = "Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66, section 4.3";
 constexpr char rabenseifner_2004[] = "Rabenseifner, ICCS 2004, LNCS 3036, 1-9";
 
@@ -158,6 +159,7 @@ const std::vector<Algorithm>& algorithms() {
 
       usual({"pairwise_all_to_all", "all_to_all", thakur_4_3, Uses::nothing, pairwise_all_to_all,
              ring_segments}),
+      usual({"shift", "shift", thakur_4_1, Uses::nothing, shift, whole_segments}),
 
       all_at_once(usual(timed({"clairvoyant", "reduce",
                                "Marendic et al., J. Supercomput. 72 (2016), 1973-2013; on segment "

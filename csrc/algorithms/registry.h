@@ -64,7 +64,7 @@ const Algorithm* known_algorithm(const std::string& name, const std::string& col
 // Throws ScheduleError listing the known names.
 const Algorithm& find_algorithm(const std::string& name, const std::string& collective = "");
 // What `collective` is done by where no algorithm is named and nothing is known of the arrivals.
-// Throws ScheduleError unless it is one of schedule/verify.h, or "all_to_all".
+// Throws ScheduleError unless it is one of schedule/verify.h, "all_to_all" or "shift".
 const Algorithm& usual_algorithm(const std::string& collective);
 // Those that are chosen by price. The first is the usual one, which is safe: no forecast can make
 // it worse. What relies on less comes first, and is taken of those that cost the same.

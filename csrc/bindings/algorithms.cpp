@@ -104,7 +104,15 @@ void bind_algorithms(py::module_& m) {
   m.def("usual_algorithm", &algorithms::usual_algorithm, "collective"_a, borrowed,
         "Where none is named, and nothing is known of the arrivals.");
   bind_generators(m);
-  m.def("metering_key", &algorithms::metering_key, "segments"_a);
+  m.def("barrier_key", &algorithms::barrier_key);
+  m.def(
+      "metering_shift",
+      [](int ranks, int pieces) {
+        const algorithms::Shift shift = algorithms::metering_shift(ranks, pieces);
+        return py::make_tuple(shift.key, shift.blocks, shift.rounds);
+      },
+      "ranks"_a, "pieces"_a, "A shift's key, its blocks and its rounds.");
+  m.def("table_key", &algorithms::table_key, "message_bytes"_a, "ranks"_a);
   m.def("swap_key", &algorithms::swap_key, "ranks"_a);
   m.def("spread_key", &algorithms::spread_key, "ranks"_a);
 }

@@ -12,14 +12,15 @@ from patallreduce.pricing.link import Link
 def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
     """Measure the link between the ranks of `comm`: what :func:`simulate` should assume here.
 
-    Collective: every rank calls it, while nothing else runs, and gets the same link. Takes a few
-    ring all-reduces of 1 KiB to 8 MiB, at most about 10 ms each at the largest size.
+    Collective: every rank calls it, while nothing else runs, and gets the same link. All ranks send
+    to the next one at once: messages of 1 byte to at least 1 MiB, and longer ones until they take
+    four latencies; at 100 Mbit/s that is a second.
 
-    * latency_s: a ring of 1 KiB, per hop, with everything that a hop costs in software.
-    * transfers_s: rings of growing sizes, all ports busy, without the latency.
-    * bytes_per_s: what the longest ring adds to the one before it, so that what a rested port lets
-      through at once (a token bucket) does not count.
-    * port_share: a ring of many tiny messages: what part of the latency they do not overlap.
+    * latency_s: a message of 1 byte, with everything that it costs in software.
+    * transfers_s: messages of growing sizes, all ports busy, without the latency.
+    * bytes_per_s: what the longest message adds to the one before it, so that what a rested port
+      lets through at once (a token bucket) does not count.
+    * port_share: many tiny messages: what part of the latency they do not overlap.
     * reduce_bytes_per_s: sums of `dtype` in the cache, on the slowest rank.
 
     It differs from `comm.link` in being measured anew, in the measured port_share and in `dtype`;

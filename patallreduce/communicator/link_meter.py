@@ -1,4 +1,4 @@
-"""The link between ranks, measured by the rings that an engine runs."""
+"""The link between ranks, measured by shifts that an engine runs (algorithms/shift/shift.cpp)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class LinkMeter:
     """Measures the link of an engine's ranks. All its methods are collective.
 
     Args:
-        engine: Runs the rings.
+        engine: Runs the shifts.
         ranks: Number of ranks P.
-        timeout_s: Deadline of each ring.
+        timeout_s: Deadline of each collective.
     """
 
     def __init__(self, engine: _core.Engine, ranks: int, timeout_s: float) -> None:
@@ -35,27 +35,32 @@ class LinkMeter:
         seconds_per_byte = 1 / _reduce_bytes_per_s(dtype)
         if self._ranks == 1:
             return Link(1e-6, 1e9, 1 / seconds_per_byte)
-        self._ring_s(1024)  # connections stand and caches are warm after this
-        link = measure(self._ranks, self._ring_s, 1 / self._of_the_slowest(seconds_per_byte))
+        self._round_s(1024)  # connections stand and caches are warm after this
+        link = measure(self._round_s, 1 / self._over_ranks(seconds_per_byte, "max"))
         if not with_port_share:
             return link
-        return replace(link, port_share=measure_port_share(self._ranks, link, self._ring_s))
+        return replace(link, port_share=measure_port_share(link, self._round_s))
 
-    def _ring_s(self, message_bytes: int, segments: int | None = None) -> float:
-        """Seconds of one ring on the slowest rank, default: of one segment per rank."""
-        message = torch.zeros(message_bytes, dtype=torch.uint8)
-        self._ring(torch.zeros(self._ranks), "sum")  # start together
+    def _round_s(self, block_bytes: int, pieces: int = 1) -> float:
+        """Seconds of one round of a shift.
+
+        Ranks do not start it together to the microsecond. One that starts later waits for nobody
+        and gets what the others sent meanwhile; one that starts earlier waits as much longer: the
+        mean over the ranks is right.
+        """
+        key, blocks, rounds = _core.metering_shift(self._ranks, pieces)
+        message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
+        self._run(torch.empty(0), "sum", _core.barrier_key())
         start_s = time.monotonic()
-        self._ring(message, "max", segments)
-        return self._of_the_slowest(time.monotonic() - start_s)
+        self._run(message, "max", key)
+        return self._over_ranks((time.monotonic() - start_s) / rounds, "avg")
 
-    def _of_the_slowest(self, seconds: float) -> float:
-        longest_s = torch.full((self._ranks,), seconds, dtype=torch.float64)
-        self._ring(longest_s, "max")
-        return float(longest_s[0])
+    def _over_ranks(self, value: float, op: str) -> float:
+        values = torch.full((1,), value, dtype=torch.float64)
+        self._run(values, op, _core.table_key(values.nbytes, self._ranks))
+        return float(values[0])
 
-    def _ring(self, tensor: torch.Tensor, op: str, segments: int | None = None) -> None:
-        key = _core.metering_key(segments or self._ranks)
+    def _run(self, tensor: torch.Tensor, op: str, key: _core.ScheduleKey) -> None:
         call = _core.Call.of_key(tensor.numel(), dtype_of(tensor), OPS[op], key)
         self._engine.wait(self._engine.begin(tensor.data_ptr(), call, self._timeout_s))
 

@@ -61,86 +61,86 @@ def _positive(name: str, value: float) -> None:
         raise ValueError(f"Link.{name}: expected a number > 0, got {value}")
 
 
-_SMALL_BYTES = 1024
-_SHORT_BYTES = (4 * 1024, 16 * 1024)
-_FIRST_BYTES = 64 * 1024
-_MOST_BYTES = 8 * 1024 * 1024
-_LONG_S = 10e-3  # long against timer and scheduling noise
-_ROUNDS = 3
+_EMPTY_BYTES = 1
+_FIRST_BYTES = 4 * 1024
+_LEAST_BYTES = 1024 * 1024  # shorter ones a rested port may let through at once
+_MOST_BYTES = 64 * 1024 * 1024
+_LONGEST_S = 0.5  # of a message, unless the latency hides shorter ones
+_CLEAR = 4  # a message that takes so many latencies tells the bandwidth
+_STEADY = 1.25  # two rates are one if they differ by less
+_REPEATS = 3
+_MORE_REPEATS = 7  # while they take less than this in all
+_SHORT_S = 0.05
 
 
-def measure(ranks: int, ring_s: Callable[[int], float], reduce_bytes_per_s: float) -> Link:
-    """Measure the link by rings of growing size.
+def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Link:
+    """Measure the link by messages of growing size.
 
-    A ring of M bytes takes 2(P-1) hops of ``latency_s + (M / P) / bytes_per_s``: a small message
-    gives the latency, with everything that a hop costs on this machine, and a long one the
-    bandwidth of all ports busy at once. Those between give the transfers by size.
+    An empty message gives the latency, with everything that a message costs on this machine. Sizes
+    then grow until the transfer takes several times the latency, whatever that is, and until what
+    a longer message adds per byte stays the same: a port that has rested may let the first bytes
+    through at once (token buckets, as of virtual machines). That is the bandwidth; the sizes
+    before give the transfers by size.
 
     Args:
-        ranks: P >= 2.
-        ring_s: Runs one ring all-reduce of so many bytes on all ranks, with one segment per rank,
-            and returns how many seconds it took on the slowest rank: the same on every rank, so
-            that all take the same decisions.
+        message_s: Sends messages of so many bytes on all ranks, all ports busy in both directions,
+            and returns how many seconds one of them took: the same on every rank, so that all take
+            the same decisions.
         reduce_bytes_per_s: As in `Link`, of the slowest rank.
     """
-    hops = 2 * (ranks - 1)
 
     def best_s(message_bytes: int) -> float:
-        return min(ring_s(message_bytes) for _ in range(_ROUNDS))
+        seconds = [message_s(message_bytes) for _ in range(_REPEATS)]
+        while len(seconds) < _MORE_REPEATS and sum(seconds) < _SHORT_S:
+            seconds.append(message_s(message_bytes))
+        return min(seconds)
 
-    latency_s = best_s(_SMALL_BYTES) / hops
-    measured_s = {message_bytes: best_s(message_bytes) for message_bytes in _SHORT_BYTES}
+    latency_s = best_s(_EMPTY_BYTES)
+    sizes, seconds = [_EMPTY_BYTES], [latency_s]
+    rates: list[float] = []  # bytes added per second added, from each size to the next
     message_bytes = _FIRST_BYTES
-    measured_s[message_bytes] = seconds = best_s(message_bytes)
-    while seconds < _LONG_S and message_bytes < _MOST_BYTES:
-        message_bytes *= 2
-        measured_s[message_bytes] = seconds = best_s(message_bytes)
+    while True:
+        sizes.append(message_bytes)
+        seconds.append(best_s(message_bytes))
+        added_s = max(seconds[-1] - seconds[-2], seconds[-1] * 1e-3)  # noise, at the worst
+        rates.append((sizes[-1] - sizes[-2]) / added_s)
+        clear = seconds[-1] >= _CLEAR * latency_s
+        steady = len(rates) > 1 and 1 / _STEADY < rates[-1] / rates[-2] < _STEADY
+        growth = 4 if seconds[-1] > 1.25 * latency_s else 16
+        too_long = clear and growth * seconds[-1] > _LONGEST_S
+        enough = clear and steady and message_bytes >= _LEAST_BYTES
+        if enough or too_long or message_bytes * growth > _MOST_BYTES:
+            break
+        message_bytes *= growth
 
     transfers_s: list[tuple[float, float]] = []
-    longest_s = float("inf")
-    for message_bytes, seconds in sorted(measured_s.items(), reverse=True):
-        if message_bytes < _FIRST_BYTES and seconds < 2 * hops * latency_s:
+    shortest_s = float("inf")
+    for size, took_s in zip(reversed(sizes[1:]), reversed(seconds[1:]), strict=True):
+        if transfers_s and took_s < 2 * latency_s:
             break  # mostly latency: the difference would be noise
-        moving_s = max(seconds - hops * latency_s, seconds / 2) / hops
-        longest_s = min(longest_s, moving_s)  # noise: less never takes longer
-        transfers_s.insert(0, (message_bytes / ranks, longest_s))
-    bytes_per_s = _rate_of_the_long(transfers_s)
-    return Link(latency_s, bytes_per_s, reduce_bytes_per_s, tuple(transfers_s))
+        shortest_s = min(shortest_s, max(took_s - latency_s, took_s * 1e-3))
+        transfers_s.insert(0, (float(size), shortest_s))  # less never takes longer
+    return Link(latency_s, rates[-1], reduce_bytes_per_s, tuple(transfers_s))
 
 
-# A port that has rested may let the first bytes through at once (token buckets, as of virtual
-# machines): 28 MB/s instead of 24 by the longest ring alone, emulated network of 200 Mbit/s.
-def _rate_of_the_long(transfers_s: list[tuple[float, float]]) -> float:
-    """What is added per second between the two longest; noise may at most halve the rate."""
-    part_bytes, part_s = transfers_s[-1]
-    average = part_bytes / part_s
-    if len(transfers_s) == 1:
-        return average
-    less_bytes, less_s = transfers_s[-2]
-    return max((part_bytes - less_bytes) / max(part_s - less_s, part_s / 2), average / 2)
-
-
-_PIECES = 32
+_PIECES = 64
 _PIECE_BYTES = 64
 
 
-def measure_port_share(ranks: int, link: Link, ring_s: Callable[[int, int], float]) -> float:
-    """Measure which share of the latency occupies a port: by a ring of many tiny messages.
+def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> float:
+    """Measure which share of the latency occupies a port: by many tiny messages at once.
 
-    A ring whose parts are cut into c pieces takes 2(P-1) rounds, each as long as a port needs for
-    its c messages: ``c * (port_share * latency_s + transfer_s)``. Tiny pieces leave the latency.
+    c messages, one behind the other, take as long as a port needs for them:
+    ``c * (port_share * latency_s + transfer_s)``. Tiny ones leave the latency.
 
     Args:
-        ranks: P >= 2.
         link: The measured one, whose port_share is not looked at.
-        ring_s: Runs one ring all-reduce of so many bytes in so many segments, as in `measure`.
+        round_s: As `message_s` of `measure`, of so many bytes in so many messages.
 
     Returns:
-        0 to 1, as `Link.port_share`. A round takes one latency at least, so that shares below 1/c
-        are told as 1/c (c = 32).
+        0 to 1, as `Link.port_share`. They take one latency at least, so that shares below 1/c are
+        told as 1/c (c = 64).
     """
-    segments = ranks * _PIECES
-    seconds = min(ring_s(segments * _PIECE_BYTES, segments) for _ in range(_ROUNDS))
-    message_s = seconds / (2 * (ranks - 1)) / _PIECES
-    share = (message_s - link.transfer_s(_PIECE_BYTES)) / link.latency_s
+    seconds = min(round_s(_PIECES * _PIECE_BYTES, _PIECES) for _ in range(_REPEATS))
+    share = (seconds / _PIECES - link.transfer_s(_PIECE_BYTES)) / link.latency_s
     return min(max(share, 0.0), 1.0)

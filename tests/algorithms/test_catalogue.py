@@ -64,7 +64,7 @@ def test_every_name_means_one_algorithm_in_its_collective():
     assert len(names) == len(set(names))
     alone = [name for name, _ in names if name != "clairvoyant"]  # a reduce and an all-reduce
     assert len(alone) == len(set(alone)) == len(names) - 2
-    assert {a.collective for a in _core.algorithms()} == {*COLLECTIVES, "all_to_all"}
+    assert {a.collective for a in _core.algorithms()} == {*COLLECTIVES, "all_to_all", "shift"}
 
 
 @pytest.mark.parametrize(("name", "collective"), NEW)

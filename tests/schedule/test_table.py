@@ -78,7 +78,9 @@ def cell(step):
 
 
 ALGORITHMS = [
-    (a.name, a.collective) for a in pat._core.algorithms() if a.collective != "all_to_all"
+    (a.name, a.collective)
+    for a in pat._core.algorithms()
+    if a.collective not in ("all_to_all", "shift")
 ]
 
 

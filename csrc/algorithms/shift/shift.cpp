@@ -1,0 +1,57 @@
+// Shift: every rank hands a block to the next rank, and what it gets on to the one after. All ports
+// are busy in both directions all the time, and a round takes what one message takes from rank to
+// rank: so the link meter times it. Not a collective for users.
+//
+// A block keeps its place in the message on all ranks. Blocks within reach of one rank, those of
+// three ranks in a row, have different places: the ranks' numbers modulo 3, but for the last one or
+// two ranks, whose places are their own.
+//
+//   segments   a multiple of the places, min(ranks, 5)
+//   messages   2 blocks each way
+//   source     the ring's rounds, however many ranks: Thakur, Rabenseifner, Gropp, IJHPCA 19
+//   (2005),
+//              49-66, section 4.1
+#include <algorithm>
+
+#include "algorithms/algorithms.h"
+#include "errors.h"
+
+namespace patallreduce::algorithms {
+
+using schedule::Verb;
+
+namespace {
+
+constexpr int reach = shift_rounds + 1;
+
+int place_of(int rank, int ranks) {
+  if (ranks <= places_of_shift(ranks)) return rank;
+  const int alike = ranks - ranks % reach;
+  return rank < alike ? rank % reach : reach + rank - alike;
+}
+
+}  // namespace
+
+int places_of_shift(int ranks) { return std::min(ranks, reach + shift_rounds); }
+
+Steps shift(const Problem& problem, int rank) {
+  const int ranks = problem.ranks, places = places_of_shift(ranks);
+  PATR_CHECK(problem.segments % places == 0, ScheduleError, "shift of ", ranks,
+             " ranks: expected a multiple of ", places, " segments, got ", problem.segments);
+  Steps steps;
+  if (ranks == 1) return steps;
+  const int pieces = problem.segments / places;
+  const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+  for (int round = 0; round < shift_rounds; ++round) {
+    const int given = place_of((rank + ranks - round % ranks) % ranks, ranks);
+    const int taken = place_of((previous + ranks - round % ranks) % ranks, ranks);
+    for (int piece = 0; piece < pieces; ++piece) {
+      const int send = given * pieces + piece, recv = taken * pieces + piece;
+      steps.push_back({Verb::send, next, send, send + 1, round});
+      steps.push_back({Verb::recv, previous, recv, recv + 1, round});
+    }
+  }
+  return steps;
+}
+
+}  // namespace patallreduce::algorithms
