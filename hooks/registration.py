@@ -73,6 +73,17 @@ class Handle:
         """Who was late, how late, since when, and whether it was predicted."""
         return straggler_report(self.iterations())
 
+    def pace(self) -> dict[str, dict[str, float]] | None:
+        """What plans win: this model's iterations with them and without, as measured.
+
+        {"planned": ..., "plain": ...}, each a dict: iterations (how many were measured),
+        iteration_s (seconds), overhead_s (without what the rank computed that arrived last); means
+        in which the newest ones count most, of the present regime: as many ranks late by as much.
+        Rank 0 knows; None elsewhere, without a monitor, and before the first plan.
+        """
+        monitor, loop = self.communicator.session.monitor, self.state.loop
+        return None if monitor is None or loop is None else monitor.pace(loop.number)
+
     def close(self) -> None:
         """Release the communicator: synchronised backward passes fail afterwards. Idempotent.
 

@@ -19,6 +19,7 @@ using monitor::BucketRecord;
 using monitor::BucketSize;
 using monitor::ClockOffset;
 using monitor::EdgeReached;
+using monitor::Guard;
 using monitor::IterationRecord;
 using monitor::Leader;
 using monitor::Monitor;
@@ -27,6 +28,7 @@ using monitor::plan_children;
 using monitor::Records;
 using monitor::Report;
 using monitor::Started;
+using monitor::Way;
 using reduction::size_of;
 using schedule::Plan;
 using schedule::PlannedBucket;
@@ -102,6 +104,16 @@ struct Replay {
   std::optional<Plan> overdue(double now_s) { return leader.overdue(now_s, records); }
 };
 
+py::object as_dict(const std::optional<Guard>& guard) {
+  if (!guard) return py::none();
+  const auto told = [&](Way way) {
+    const Guard::Pace& pace = guard->pace(way);
+    return py::dict("iterations"_a = pace.iterations, "iteration_s"_a = pace.iteration_s,
+                    "overhead_s"_a = pace.overhead_s);
+  };
+  return py::dict("planned"_a = told(Way::planned), "plain"_a = told(Way::plain));
+}
+
 using Sizes = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
 
 std::vector<BucketSize> plain_sizes(const Sizes& sizes) {
@@ -131,6 +143,12 @@ void bind_parts(py::module_& m) {
       .def(py::init<int, std::shared_ptr<Selector>, double>(), "ranks"_a, "selector"_a = nullptr,
            "patience_s_per_byte"_a = 0.0)
       .def("overdue", &Replay::overdue, "now_s"_a)
+      .def(
+          "pace",
+          [](const Replay& replay, std::int64_t loop) {
+            return as_dict(replay.leader.guard(loop));
+          },
+          "loop"_a, "As of Monitor.")
       .def(
           "started",
           [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration, double at_s,
@@ -223,6 +241,12 @@ void bind_monitor(py::module_& m) {
              for (const IterationRecord& record : records) out.append(as_dict(record));
              return out;
            })
+      .def(
+          "pace",
+          [](const Monitor& monitor, std::int64_t loop) { return as_dict(monitor.guard(loop)); },
+          "loop"_a,
+          "Of a loop's iterations with plans and without, on the leader: how many were measured, "
+          "mean seconds of an iteration, and of its overhead. None: nothing is known here.")
       .def_property_readonly("failure", &Monitor::failure)
       .def("fail", &Monitor::fail, "why"_a, "For tests: ends as by an error inside.")
       .def("close", &Monitor::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>());

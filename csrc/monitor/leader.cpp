@@ -55,6 +55,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
         rank.predictor.start(r.at_s);
         rank.start_s = r.at_s;
         rank.started = true;
+        start(loop, id, records);
         return false;
       },
       [&](const EdgeReached& r) {
@@ -74,9 +75,71 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   };
   const bool asked = std::visit(asks, report);
   if (id.iteration <= loop.planned && !loop.asking.count(id.iteration)) return std::nullopt;
-  const bool decides = asked ? waited_enough(loop, id.iteration, now_s) : false;
+  const bool known = asked || (loop.starting == id.iteration && loop.started == ranks_);
+  const bool decides = known && goes_without(loop, id.iteration)
+                           ? true
+                           : asked && waited_enough(loop, id.iteration, now_s);
   if (!decides && !due(loop, id.iteration)) return std::nullopt;
   return decide(loop, id, now_s, records);
+}
+
+// One more rank has started, and told the end of its iteration before.
+void Leader::start(Loop& loop, const IterationId& id, const Records& records) const {
+  if (id.iteration > loop.starting) {
+    loop.starting = id.iteration;
+    loop.started = 0;
+  }
+  if (id.iteration < loop.starting || ++loop.started < ranks_ || loop.sizes.empty()) return;
+  const IterationRecord* const over = records.find({id.loop, id.iteration - 1});
+  const IterationRecord* const before = records.find({id.loop, id.iteration - 2});
+  if (!over || !before) return;
+  // After the last arrival a ring still has the last bucket to move. Links are measured wrongly,
+  // too: by less than a factor of four.
+  const double ring_s = 2.0 * (ranks_ - 1) / ranks_ * transfer_s(loop.sizes.back());
+  loop.guards.over(*before, *over, ring_s / 4);
+}
+
+bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
+  if (!choose_) return false;
+  std::optional<Way> way = loop.guards.chosen(iteration);
+  if (!way) {
+    const auto regime = Guards::regime_of(lateness_s(loop), transfer_s(loop));
+    way = loop.guards.choose(iteration, regime);
+  }
+  return *way == Way::plain;
+}
+
+double Leader::transfer_s(const BucketSize& size) const {
+  return patience_s_per_byte_ * static_cast<double>(size.elements) * size.element_bytes;
+}
+
+double Leader::transfer_s(const Loop& loop) const {
+  double seconds = 0;
+  for (const BucketSize& size : loop.sizes) seconds += transfer_s(size);
+  return seconds;
+}
+
+// By how much each rank computes longer than the median, again and again. Within a rank's own ups
+// and downs a difference from the others is chance.
+std::vector<double> Leader::lateness_s(const Loop& loop) const {
+  std::vector<double> computed, lateness(ranks_, 0);
+  for (const Rank& rank : loop.ranks)
+    if (rank.compute_s >= 0) computed.push_back(rank.compute_s);
+  if (computed.empty()) return lateness;
+  const double middle_s = median(computed);
+  for (int r = 0; r < ranks_; ++r) {
+    const Rank& rank = loop.ranks[r];
+    if (rank.compute_s < 0) continue;
+    const double off_s = rank.compute_s - middle_s;
+    lateness[r] = std::copysign(std::max(std::abs(off_s) - rank.compute_spread_s, 0.0), off_s);
+  }
+  return lateness;
+}
+
+std::optional<Guard> Leader::guard(std::int64_t loop) const {
+  const auto found = loops_.find(loop);
+  if (found == loops_.end()) return std::nullopt;
+  return found->second.guards.guard();
 }
 
 void Leader::Rank::finish(const Arrived& report) {
@@ -95,11 +158,8 @@ void Leader::Rank::finish(const Arrived& report) {
 
 // One more rank asks.
 bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) const {
-  double message_bytes = 0;
-  for (const BucketSize& size : loop.sizes)
-    message_bytes += static_cast<double>(size.elements) * size.element_bytes;
   Asking& asking = loop.asking[iteration];
-  if (asking.ranks == 0) asking.until_s = now_s + patience_s_per_byte_ * message_bytes;
+  if (asking.ranks == 0) asking.until_s = now_s + transfer_s(loop);
   return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
 }
 
@@ -134,7 +194,8 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   loop.asking.erase(id.iteration);
   Plan plan{id.loop, id.iteration, {}};
   std::vector<std::vector<double>> predicted_s;
-  for (std::size_t b = 0; choose_ && b < loop.sizes.size(); ++b) {
+  const bool plans = choose_ && !goes_without(loop, id.iteration);
+  for (std::size_t b = 0; plans && b < loop.sizes.size(); ++b) {
     predicted_s.emplace_back();
     const Forecast expected = forecast(loop, id.iteration, b, now_s, predicted_s.back());
     if (expected.arrivals_s.empty()) return plan;  // nothing to go by yet
@@ -165,11 +226,9 @@ Forecast Leader::forecast(const Loop& loop, std::int64_t iteration, std::size_t 
   Forecast forecast;
   predicted_s.assign(ranks_, std::numeric_limits<double>::quiet_NaN());
   forecast.errors_s.assign(ranks_, 0);
-  forecast.compute_s.assign(ranks_, 0);
-  std::vector<double> known, computed;
+  std::vector<double> known;
   for (int r = 0; r < ranks_; ++r) {
     const Rank& rank = loop.ranks[r];
-    if (rank.compute_s >= 0) computed.push_back(rank.compute_s);
     const Prediction prediction = predict(rank, iteration, bucket, now_s);
     if (!prediction.known) continue;
     predicted_s[r] = prediction.arrival_s;
@@ -179,20 +238,17 @@ Forecast Leader::forecast(const Loop& loop, std::int64_t iteration, std::size_t 
   if (known.empty()) return {};
   forecast.arrivals_s = predicted_s;
   const double middle_s = median(known);
-  const double middle_compute_s = computed.empty() ? 0 : median(computed);
   const auto [least, most] = std::minmax_element(known.begin(), known.end());
   for (int r = 0; r < ranks_; ++r) {
     if (std::isnan(predicted_s[r])) {
       forecast.arrivals_s[r] = middle_s;
       forecast.errors_s[r] = *most - *least;
     }
-    // Within its own ups and downs a difference from the others is chance: freeing that rank first
-    // would win nothing, and cost the others.
-    const Rank& rank = loop.ranks[r];
-    const double off_s = rank.compute_s >= 0 ? rank.compute_s - middle_compute_s : 0;
-    const double lasting_s = std::max(std::abs(off_s) - rank.compute_spread_s, 0.0);
-    forecast.compute_s[r] = middle_compute_s + std::copysign(lasting_s, off_s);
   }
+  // Only differences count, as to who is to be freed first.
+  forecast.compute_s = lateness_s(loop);
+  const double least_s = *std::min_element(forecast.compute_s.begin(), forecast.compute_s.end());
+  for (double& compute_s : forecast.compute_s) compute_s -= least_s;
   return forecast;
 }
 

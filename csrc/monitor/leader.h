@@ -6,6 +6,9 @@
 // before the others is also the first to come back, when nobody else has reported anything yet; and
 // one rank's start cannot shorten an all-reduce by more than that. What is missing is filled from
 // history, and silence counts: who should have reported by now is late.
+//
+// Where the loop was measured to be faster without plans (monitor/guard.h), an empty plan is
+// decided as soon as all ranks have started, so that nobody has to wait for it.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitor/guard.h"
 #include "monitor/records.h"
 #include "monitor/reports.h"
 #include "prediction/predictor.h"
@@ -51,6 +55,8 @@ class Leader {
   std::optional<Plan> overdue(double now_s, Records& records);
   // When overdue() will have one; infinite: not before another report.
   double next_overdue_s() const;
+  // What was measured of a loop with and without plans.
+  std::optional<Guard> guard(std::int64_t loop) const;
 
  private:
   struct Rank {
@@ -77,9 +83,17 @@ class Leader {
     std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
     std::int64_t planned = -1;              // newest iteration with a plan
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
+    std::int64_t starting = -1;             // newest iteration that a rank has started
+    int started = 0;                        // ranks that have
+    Guards guards;
   };
 
   void enter(Rank& rank, std::int64_t iteration);
+  void start(Loop& loop, const IterationId& id, const Records& records) const;
+  bool goes_without(Loop& loop, std::int64_t iteration) const;
+  double transfer_s(const BucketSize& size) const;
+  double transfer_s(const Loop& loop) const;
+  std::vector<double> lateness_s(const Loop& loop) const;
   bool due(const Loop& loop, std::int64_t iteration) const;
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);

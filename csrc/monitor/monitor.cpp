@@ -62,6 +62,11 @@ std::vector<IterationRecord> Monitor::records() const {
   return {records_.kept().begin(), records_.kept().end()};
 }
 
+std::optional<Guard> Monitor::guard(std::int64_t loop) const {
+  std::lock_guard lock(records_mutex_);
+  return leader_.guard(loop);
+}
+
 std::optional<std::string> Monitor::failure() const {
   std::lock_guard lock(mutex_);
   return failure_;

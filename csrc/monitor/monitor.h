@@ -51,6 +51,8 @@ class Monitor final : private Driven {
 
   double offset_s() const;  // from this rank's clock to the leader's
   std::vector<IterationRecord> records() const;
+  // On the leader: as of Leader.
+  std::optional<Guard> guard(std::int64_t loop) const;
   std::optional<std::string> failure() const;
   // Ends it as an error inside would.
   void fail(const std::string& why);

@@ -15,16 +15,20 @@ constexpr std::size_t most_values = 1 << 20;  // of all kept together, roughly: 
 Records::Records(int ranks)
     : ranks_(ranks), limit_(std::clamp<std::size_t>(most_values / ranks, 16, most_kept)) {}
 
-IterationRecord& Records::at(const IterationId& id, std::size_t buckets) {
-  const auto same = [&](const IterationRecord& record) {
+const IterationRecord* Records::find(const IterationId& id) const {
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& record) {
     return record.id.loop == id.loop && record.id.iteration == id.iteration;
-  };
+  });  // nearly always among the last
+  return found == kept_.rend() ? nullptr : &*found;
+}
+
+IterationRecord& Records::at(const IterationId& id, std::size_t buckets) {
   const std::vector<double> unknown(ranks_, std::numeric_limits<double>::quiet_NaN());
-  auto found = std::find_if(kept_.rbegin(), kept_.rend(), same);  // nearly always among the last
-  if (found == kept_.rend()) {
+  auto* found = const_cast<IterationRecord*>(find(id));
+  if (!found) {
     kept_.push_back({id, 0, 0, unknown, {}});
     if (kept_.size() > limit_) kept_.pop_front();
-    found = kept_.rbegin();
+    found = &kept_.back();
   }
   while (found->buckets.size() < buckets)
     found->buckets.push_back({0, false, "", 0, unknown, unknown, unknown});

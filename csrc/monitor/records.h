@@ -42,6 +42,8 @@ class Records {
                const std::vector<std::vector<double>>& predicted_s);
 
   const std::deque<IterationRecord>& kept() const { return kept_; }
+  // Null: not kept.
+  const IterationRecord* find(const IterationId& id) const;
 
  private:
   IterationRecord& at(const IterationId& id, std::size_t buckets);

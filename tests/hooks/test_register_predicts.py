@@ -67,8 +67,10 @@ def test_the_late_rank_is_found_and_planned_last(processes):
     most = len(settled) / 2
     assert sum(record["last_rank"] == LATE for record in settled) > most
     assert sum(last_predicted(record) == LATE for record in settled) > most
+    # The guard tries now and then how fast the job is without plans.
+    planned = [all(bucket["planned"] for bucket in record["buckets"]) for record in settled]
+    assert sum(planned) > most
     for record in settled:
-        assert all(bucket["planned"] for bucket in record["buckets"])
         assert record["after_s"] >= 0
         assert record["average_elapsed_s"] >= 0
     assert "slt" in {bucket["algorithm"] for record in settled for bucket in record["buckets"]}

@@ -1,0 +1,152 @@
+#include "monitor/guard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "prediction/times.h"
+
+namespace patallreduce::monitor {
+
+using prediction::is_duration;
+using prediction::is_time;
+
+namespace {
+
+constexpr int trial_iterations = 2;
+constexpr int first_interval = 16, interval_growth = 4, most_interval = 4096;
+constexpr double newest_weight = 0.2;
+// Plans have to be faster by so much of an iteration.
+constexpr double margin = 0.005;
+// A trial that loses so much of an iteration ends at once.
+constexpr double clear_share = 0.1;
+// The first iterations open connections and fill caches.
+constexpr int warm_up_iterations = 2;
+constexpr std::size_t most_regimes = 64, most_decided = 64;
+// Of the transfer time of an iteration's messages.
+constexpr double least_lateness = 0.25, long_lateness = 1;
+
+double last_of(const IterationRecord& record, std::vector<double> BucketRecord::* times,
+               std::size_t rank) {
+  double last_s = -HUGE_VAL;
+  for (const BucketRecord& bucket : record.buckets) {
+    const double at_s = (bucket.*times)[rank];
+    if (!is_time(at_s)) return NAN;
+    last_s = std::max(last_s, at_s);
+  }
+  return last_s;
+}
+
+// When the last rank had its last result; NaN: not known.
+double end_of(const IterationRecord& record) {
+  double end_s = -HUGE_VAL;
+  for (std::size_t rank = 0; rank < record.start_s.size(); ++rank) {
+    const double rank_s = last_of(record, &BucketRecord::finish_s, rank);
+    if (std::isnan(rank_s)) return rank_s;
+    end_s = std::max(end_s, rank_s);
+  }
+  return end_s;
+}
+
+// From its start to its last arrival, of the rank that arrived last; NaN: not known.
+double last_rank_computed_s(const IterationRecord& record) {
+  double last_s = -HUGE_VAL, computed_s = NAN;
+  for (std::size_t rank = 0; rank < record.start_s.size(); ++rank) {
+    const double arrival_s = last_of(record, &BucketRecord::arrival_s, rank);
+    if (std::isnan(arrival_s)) return arrival_s;
+    if (arrival_s <= last_s) continue;
+    last_s = arrival_s;
+    computed_s = arrival_s - record.start_s[rank];
+  }
+  return computed_s;
+}
+
+}  // namespace
+
+void Guard::measured(Way way, double iteration_s, double overhead_s, double plain_least_s) {
+  Pace& pace = way == Way::plain ? plain_ : planned_;
+  const double weight = std::max(1.0 / static_cast<double>(++pace.iterations), newest_weight);
+  pace.iteration_s += weight * (iteration_s - pace.iteration_s);
+  pace.overhead_s += weight * (overhead_s - pace.overhead_s);
+  if (way != choose()) return;
+  if (trying_) {
+    const Pace& kept = this->pace(kept_);
+    const bool hopeless = pace.overhead_s > kept.overhead_s + clear_share * kept.iteration_s;
+    if (++tried_ == trial_iterations || hopeless) judge();
+  } else if (kept_ == Way::planned && planned_.overhead_s < plain_least_s) {
+    return;
+  } else if (--until_trial_ <= 0) {
+    trying_ = true;
+    tried_ = 0;
+  }
+}
+
+void Guard::judge() {
+  trying_ = false;
+  const double margin_s = margin * plain_.iteration_s;
+  const Way faster = planned_.overhead_s + margin_s < plain_.overhead_s ? Way::planned : Way::plain;
+  if (faster != kept_) {
+    kept_ = faster;
+    interval_ = first_interval;
+  }
+  until_trial_ = interval_;
+  interval_ = std::min(interval_ * interval_growth, most_interval);
+}
+
+Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double scale_s) {
+  const auto late = [&](double by_s) {
+    return std::count_if(lateness_s.begin(), lateness_s.end(),
+                         [&](double rank_s) { return rank_s >= by_s; });
+  };
+  // Many late ranks are counted in powers of two.
+  const auto level = [](std::ptrdiff_t ranks) {
+    return ranks < 3 ? static_cast<int>(ranks) : 2 + std::ilogb(static_cast<double>(ranks));
+  };
+  return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s))};
+}
+
+Way Guards::choose(std::int64_t iteration, const Regime& regime) {
+  if (regime == next_regime_ || decided_.empty()) regime_ = regime;
+  next_regime_ = regime;
+  if (guards_.size() >= most_regimes && !guards_.count(regime_)) guards_.clear();
+  const Way way = guards_[regime_].choose();
+  if (decided_.size() == most_decided) decided_.erase(decided_.begin());
+  decided_.push_back({iteration, way, regime_});
+  return way;
+}
+
+std::optional<Way> Guards::chosen(std::int64_t iteration) const {
+  if (decided_.empty() || decided_.back().iteration != iteration) return std::nullopt;
+  return decided_.back().way;
+}
+
+void Guards::over(const IterationRecord& before, const IterationRecord& record,
+                  double plain_least_s) {
+  const std::int64_t iteration = record.id.iteration;
+  const auto found = std::find_if(decided_.begin(), decided_.end(),
+                                  [&](const Decided& one) { return one.iteration == iteration; });
+  if (found == decided_.end()) return;
+  const std::optional<Decided> last = std::exchange(last_, std::move(*found));
+  decided_.erase(decided_.begin(), found + 1);
+  if (!last || last->iteration + 1 != iteration) return;
+  const double iteration_s = end_of(record) - end_of(before);
+  const double overhead_s = iteration_s - last_rank_computed_s(record);
+  if (!is_duration(iteration_s) || std::isnan(overhead_s)) return;
+  if (warm_up_ < warm_up_iterations) {
+    ++warm_up_;
+    return;
+  }
+  // The first one after a change shows what was before, too.
+  if (last->way != last_->way || last->regime != last_->regime) return;
+  const auto guard = guards_.find(last_->regime);
+  if (guard != guards_.end())
+    guard->second.measured(last_->way, iteration_s, overhead_s, plain_least_s);
+}
+
+std::optional<Guard> Guards::guard() const {
+  const auto found = guards_.find(regime_);
+  if (found == guards_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace patallreduce::monitor

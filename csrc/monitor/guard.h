@@ -1,0 +1,87 @@
+// Keeps a loop to what was measured to be faster: the leader's plans, or each call's own schedule.
+//
+// The model that makes plans is wrong somewhere: several ranks behind one port, a busy processor, a
+// link that got slower. So what counts is the pace of the job. An iteration's overhead is the time
+// from the end before to its own end, less what the rank that arrived last computed. How long
+// anybody computes, which no plan changes, is not in it; whom the all-reduce before let go late is.
+//
+// Each way is measured by itself, for each regime of arrivals (how many ranks are late again and
+// again, and by how much). A loop begins with plans and tries without after 3 iterations, unless
+// nothing can be gained without. The way that was slower is tried again after 16 iterations, then
+// 64, and so on. A trial takes 2 iterations, or 1 if that is clearly slower, and one more at either
+// end, which count for neither way, as the first 2 of a loop. So of its first 200 iterations in one
+// regime at most 16 run the slower way or show its traces, and a way that takes x longer costs at
+// most 8 % of x.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "monitor/records.h"
+
+namespace patallreduce::monitor {
+
+enum class Way { planned, plain };
+
+// Of one regime.
+class Guard {
+ public:
+  struct Pace {
+    std::int64_t iterations = 0;
+    double iteration_s = 0, overhead_s = 0;  // means; the newest ones count most
+  };
+
+  // For the next iteration.
+  Way choose() const { return trying_ ? other() : kept_; }
+  // plain_least_s: no overhead without plans can be less.
+  void measured(Way way, double iteration_s, double overhead_s, double plain_least_s);
+  const Pace& pace(Way way) const { return way == Way::plain ? plain_ : planned_; }
+
+ private:
+  Way other() const { return kept_ == Way::plain ? Way::planned : Way::plain; }
+  void judge();
+
+  Pace plain_, planned_;
+  Way kept_ = Way::planned;
+  bool trying_ = false;  // the other
+  int tried_ = 0;        // iterations of this trial
+  int until_trial_ = 3;  // iterations
+  int interval_ = 16;    // until the next but one
+};
+
+// The guards of one loop.
+class Guards {
+ public:
+  // How many ranks are late again and again, by levels of lateness.
+  using Regime = std::vector<int>;
+
+  // lateness_s: per rank, what it lastingly computes longer than the median rank. scale_s: what
+  // the iteration's messages take to transfer.
+  static Regime regime_of(const std::vector<double>& lateness_s, double scale_s);
+
+  // What an iteration shall be.
+  Way choose(std::int64_t iteration, const Regime& regime);
+  // What was chosen for it last; nothing: it was not the last one.
+  std::optional<Way> chosen(std::int64_t iteration) const;
+  // An iteration, recorded beside the one before, is over on all ranks.
+  void over(const IterationRecord& before, const IterationRecord& record, double plain_least_s);
+  // Of the regime at hand; nothing before its first iteration.
+  std::optional<Guard> guard() const;
+
+ private:
+  struct Decided {
+    std::int64_t iteration;
+    Way way;
+    Regime regime;
+  };
+
+  std::map<Regime, Guard> guards_;
+  Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
+  std::vector<Decided> decided_;  // not over yet
+  std::optional<Decided> last_;   // that is over
+  int warm_up_ = 0;               // iterations measured, and not counted
+};
+
+}  // namespace patallreduce::monitor

@@ -1,0 +1,171 @@
+"""The guard: whatever plans are worth, a job runs nearly as fast as with the better way."""
+
+import random
+
+import pytest
+
+import patallreduce as pat
+from patallreduce import _core
+
+RANKS = 4
+LINK = pat.Link(50e-6, 25e6, 5e9)
+SIZES = [(1 << 18, 4), (1 << 18, 4)]  # 42 ms each
+COMPUTE_S = 0.1
+
+
+class Job:
+    """A job whose iterations take what they are told to take, with plans and without.
+
+    Args:
+        planned_s: After the last arrival, of an iteration with a plan.
+        plain_s: Of one without.
+        lateness: (iteration) -> per rank, what it computes longer.
+        freed_s: How much earlier than the others the last rank goes on after a plan.
+    """
+
+    def __init__(self, planned_s, plain_s, lateness=lambda _: [0.0] * RANKS, *, freed_s=0.0):
+        self.leader = _core.Leader(RANKS, _core.Selector(RANKS, LINK), 1 / LINK.bytes_per_s)
+        self.planned_s, self.plain_s, self.freed_s = planned_s, plain_s, freed_s
+        self.lateness = lateness
+        self.draw = random.Random(1)
+        self.start_s = [100.0] * RANKS
+        self.finish_s = [[] for _ in range(RANKS)]
+        self.iteration = 0
+        self.with_plans = []
+
+    def iterate(self):
+        late_s = self.lateness(self.iteration)
+        reports = []
+        for rank in range(RANKS):
+            start_s, arrival_s = self.start_s[rank], self.start_s[rank] + COMPUTE_S + late_s[rank]
+            reports.append((start_s, "started", rank, (start_s, self.finish_s[rank])))
+            for fraction in (0.25, 0.5, 0.75):
+                at_s = start_s + fraction * (arrival_s - start_s)
+                reports.append((at_s, "edge", rank, (fraction, at_s)))
+            reports.append((arrival_s, "asked", rank, (arrival_s,)))
+            reports.append((arrival_s, "arrived", rank, ([arrival_s] * len(SIZES), SIZES)))
+        reports.sort(key=lambda report: report[0])
+        plans = []
+        for at_s, kind, rank, arguments in reports:
+            plan = getattr(self.leader, kind)(rank, 1, self.iteration, *arguments, at_s)
+            if plan is not None:
+                plans.append(plan)
+        (plan,) = plans
+        self.with_plans.append(bool(plan.buckets))
+        took_s = self.planned_s if plan.buckets else self.plain_s
+        took_s *= 1 + 0.02 * self.draw.random()
+        arrivals_s = [self.start_s[rank] + COMPUTE_S + late_s[rank] for rank in range(RANKS)]
+        last_s = max(arrivals_s)
+        finish_s = last_s + took_s
+        for rank in range(RANKS):
+            freed = bool(plan.buckets) and arrivals_s[rank] == last_s
+            rank_s = finish_s - min(self.freed_s, took_s) * freed
+            self.finish_s[rank] = [rank_s] * len(SIZES)
+            self.start_s[rank] = rank_s
+        self.iteration += 1
+        return finish_s
+
+    def run(self, iterations):
+        ends_s = [self.iterate() for _ in range(iterations + 1)]
+        return (ends_s[-1] - ends_s[0]) / iterations
+
+
+def one_late(iteration):
+    return [0.0, 0.3, 0.0, 0.0]
+
+
+def one_late_at_random(iteration):
+    late = random.Random(iteration).randrange(RANKS)
+    return [0.2 * (rank == late) for rank in range(RANKS)]
+
+
+def stalls(iteration):
+    draw = random.Random(iteration)
+    late = draw.randrange(RANKS)
+    return [0.3 * (rank == late and draw.random() < 0.1) for rank in range(RANKS)]
+
+
+def speeds(iteration):
+    return [0.05 * rank for rank in range(RANKS)]
+
+
+PATTERNS = [one_late, one_late_at_random, stalls, speeds]
+
+
+@pytest.mark.parametrize("lateness", PATTERNS)
+def test_plans_that_lose_cost_next_to_nothing(lateness):
+    """As the guard promises: at most 16 of 200 iterations, here of 1/6 longer."""
+    plain_s = 0.1
+    alone = Job(plain_s, plain_s, lateness).run(200)
+    job = Job(plain_s + alone / 6, plain_s, lateness)
+    assert job.run(200) <= alone * (1 + 16 / 200 / 6 + 0.005)
+    assert not any(job.with_plans[-40:])
+
+
+@pytest.mark.parametrize("lateness", PATTERNS)
+def test_plans_that_win_are_kept(lateness):
+    plain_s = 0.1
+    alone = Job(plain_s, plain_s, lateness).run(200)
+    always = Job(plain_s / 2, plain_s / 2, lateness).run(200)
+    guarded = Job(plain_s / 2, plain_s, lateness).run(200)
+    assert guarded <= always + (alone - always) * 0.1
+
+
+def test_whom_a_plan_lets_go_early_counts():
+    """Its all-reduces take as long, but the late rank waits for none of it: never given up."""
+    job = Job(0.1, 0.1, one_late, freed_s=0.099)
+    job.run(100)
+    assert all(job.with_plans[10:])
+
+
+def test_a_late_rank_is_served_from_the_first_iterations_on():
+    job = Job(0.1, 0.1, one_late, freed_s=0.099)
+    job.run(20)
+    assert sum(job.with_plans) >= 14
+
+
+def test_a_plan_of_nothing_comes_before_anybody_asks():
+    job = Job(0.2, 0.1, stalls)
+    job.run(60)
+    assert not job.with_plans[-1]
+    start_s = max(job.start_s)
+    plans = []
+    for rank in range(RANKS):
+        at = (rank, 1, job.iteration, job.start_s[rank], job.finish_s[rank])
+        plans.append(job.leader.started(*at, start_s))
+    assert [plan is not None for plan in plans] == [False] * (RANKS - 1) + [True]
+    assert plans[-1].buckets == []
+
+
+def test_another_regime_is_measured_anew():
+    """Plans lose while all are equal, and win once a rank is late."""
+    late_from = 100
+
+    def lateness(iteration):
+        return one_late(iteration) if iteration >= late_from else stalls(iteration)
+
+    job = Job(0.2, 0.1, lateness)
+    job.run(late_from - 1)
+    assert sum(job.with_plans[10:]) <= 8
+    job.planned_s = 0.02
+    job.run(60)
+    assert sum(job.with_plans[-60:]) >= 50
+
+
+def test_times_that_make_no_sense_do_no_harm():
+    job = Job(0.2, 0.1, stalls)
+    job.run(30)
+    for rank in range(RANKS):
+        job.finish_s[rank] = [float("nan"), 1e300]
+    assert job.run(30) > 0
+
+
+def test_the_paces_are_told():
+    job = Job(0.2, 0.1, stalls)
+    assert job.leader.pace(1) is None
+    job.run(60)
+    pace = job.leader.pace(1)
+    assert set(pace) == {"planned", "plain"}
+    assert pace["plain"]["overhead_s"] == pytest.approx(0.1, rel=0.05)
+    assert pace["planned"]["overhead_s"] == pytest.approx(0.2, rel=0.05)
+    assert pace["plain"]["iterations"] > pace["planned"]["iterations"] >= 2
