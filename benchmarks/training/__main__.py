@@ -4,9 +4,12 @@
         --late 0.1 0.3 0.5 1 --patterns fixed moving random
 
 Trains the CIFAR network of PAP18 (section 6), its gradients padded to a given size, on an emulated
-network, without any hint. Patterns of the late rank: `fixed`, `moving` (another one every 20
-iterations) and `random` (drawn anew each iteration). A late rank computes longer in all layers, so
-its progress shows it. The two take turns in blocks (A B A B) in the same processes.
+network, without any hint. Patterns of the late rank: `fixed` (rank 1), `leader` (rank 0), `last`,
+`moving` (another one every 20 iterations), `random` (drawn anew each iteration), `stall` (that in a
+tenth of the iterations), `two` (rank 1, and rank 2 by half as much), `half` of the ranks, `linear`
+(rank by rank later), `uniform` (each by a share that is drawn anew each iteration). A late rank
+computes longer in all layers, so its progress shows it. The two take turns in blocks (A B A B) in
+the same processes.
 
 Iteration time is the time from one last arrival to the next; its mean is given beside its median,
 since a job may alternate between two. The bound it is compared with is
@@ -24,9 +27,8 @@ import argparse
 from benchmarks.lab.arguments import add_out, command_line, parse_bytes
 from benchmarks.lab.plan import end_on_sigterm, make_plan, run_plan
 
+from .patterns import PATTERNS
 from .report import draw, print_table
-
-PATTERNS = ("fixed", "moving", "random")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -35,8 +37,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--network", default="200mbit", help="a rate, e.g. 200mbit, or none")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--bytes", type=parse_bytes, default=4 << 20, help="of gradients")
+    parser.add_argument(
+        "--buckets",
+        type=int,
+        default=1,
+        help="2 or more: instead of the network, so many sleeping layers, each a bucket of DDP",
+    )
     parser.add_argument("--late", type=float, nargs="+", default=[0.1, 0.3, 0.5, 1.0])
-    parser.add_argument("--patterns", nargs="+", default=["fixed"], choices=PATTERNS)
+    parser.add_argument("--patterns", nargs="+", default=["fixed"], choices=[*PATTERNS])
     parser.add_argument(
         "--hooks",
         nargs="+",

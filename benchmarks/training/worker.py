@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import statistics
 import sys
 import time
@@ -25,7 +24,8 @@ from benchmarks.lab.point_to_point import PointToPoint
 from benchmarks.lab.rank import keep, start_rank, yardstick
 from patallreduce.ending import end_rank
 
-MOVES_EVERY = 20  # iterations
+from .patterns import lateness
+
 LEAVES = "leaves"
 SEED = 1
 
@@ -91,13 +91,23 @@ class Padded(nn.Module):
         return values
 
 
-def late_rank(pattern: str, iteration: int, ranks: int) -> int:
-    """The rank that is late in this iteration: the same on every rank."""
-    if pattern == "fixed":
-        return 1 % ranks
-    if pattern == "moving":
-        return (1 + 3 * (iteration // MOVES_EVERY)) % ranks
-    return random.Random(SEED * 1_000_003 + iteration).randrange(ranks)
+class Layered(nn.Module):
+    """Layers of equal size that only take time: the gradients of each are one of DDP's buckets."""
+
+    def __init__(self, gradient_bytes: int, layers: int) -> None:
+        super().__init__()
+        elements = max(gradient_bytes // 4 // layers, 1)
+        self.layers = nn.ParameterList(torch.zeros(elements) for _ in range(layers))
+        self.scores = torch.zeros(10)
+        self.longer_s = 0.0
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the classes' scores, which are all alike."""
+        values = self.scores.expand(len(images), 10)
+        for layer in self.layers:
+            # Its backward pass sleeps before the layer's gradient is ready.
+            values = asleep(values + layer[:1].sum(), self.longer_s / 3 / len(self.layers))
+        return values
 
 
 class Job:
@@ -106,12 +116,19 @@ class Job:
     def __init__(self, hook: str, plan: Plan) -> None:
         torch.manual_seed(SEED)
         self.hook = hook
-        self.module = Padded(plan["bytes"])
-        self.ddp = DistributedDataParallel(self.module)
+        buckets = plan["buckets"]
+        self.module: Padded | Layered
+        if buckets == 1:
+            self.module = Padded(plan["bytes"])
+            self.ddp = DistributedDataParallel(self.module)
+        else:
+            self.module = Layered(plan["bytes"], buckets)
+            cap_mb = plan["bytes"] / buckets / 2**20
+            self.ddp = DistributedDataParallel(self.module, bucket_cap_mb=cap_mb)
         self.handle = None
         ranks = dist.get_world_size()
         if hook == "reversed":  # the late rank is taken for the first
-            arrivals_s = [0.0 if r == late_rank("fixed", 0, ranks) else 1.0 for r in range(ranks)]
+            arrivals_s = [1.0 - late for late in lateness("fixed", 0, ranks)]
             self.handle = pat.register(
                 self.ddp, algorithm="slt", arrivals_s=arrivals_s, monitor=False
             )
@@ -199,14 +216,14 @@ def run_case(
     planned: dict[str, int] = {}
     for block in range(plan["blocks"]):
         first = block * plan["iterations"]
-        late_ranks = [late_rank(pattern, first + i, ranks) for i in range(plan["iterations"])]
-        late.append(late_ranks)
+        shares = [lateness(pattern, first + i, ranks) for i in range(plan["iterations"])]
+        late.append([of.index(max(of)) for of in shares])
         if pair is not None:
             transfers_s.append(pair.transfer(plan["bytes"]))
         for job in jobs:
 
-            def longer_s(i: int, late_ranks: list[int] = late_ranks) -> float:
-                return float(plan["computation_s"]) + (delay if late_ranks[i] == rank else 0.0)
+            def longer_s(i: int, shares: list[list[float]] = shares) -> float:
+                return float(plan["computation_s"]) + delay * shares[i][rank]
 
             blocks[job.hook].append(run_block(job, longer_s, plan["iterations"]))
             if job.handle is not None:
@@ -232,6 +249,7 @@ def run_case(
                 "delay_s": delay,
                 "ranks": ranks,
                 "bytes": plan["bytes"],
+                "buckets": plan["buckets"],
                 "network": plan["network"],
                 "Mbeta_s": transfer_s,
                 "bound_s": bound_s,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.figures.records import Figure, Record, mean, median, ms, one, percent
+from tests.figures.records import Figure, Record, load, mean, median, ms, one, percent
 
 README = "README.md"
 PAGE = "docs/performance.md"
@@ -85,6 +85,29 @@ def nobody_late() -> Iterator[Figure]:
     yield Figure(PAGE, text, "median", file)
 
 
+def several_buckets() -> Iterator[Figure]:
+    file = "training_buckets.jsonl"
+    late = {"two": "two ranks", "uniform": "each at random", "stall": "stalls", "fixed": "one rank"}
+    worst = 0.0
+    for ours in load(file):
+        if ours["hook"] != "auto":
+            continue
+        case = {key: ours[key] for key in ("ranks", "network", "buckets", "pattern", "delay_s")}
+        hooks = {hook: one(file, hook=hook, **case) for hook in ("gloo", "ring", "auto")}
+        means_s = {hook: mean(record["iterations_s"]) for hook, record in hooks.items()}
+        ratio = means_s["auto"] / min(means_s["gloo"], means_s["ring"])
+        worst = max(worst, ratio)
+        name = late[case["pattern"]] if case["delay_s"] else "nobody"
+        times = " | ".join(ms(means_s[hook]) for hook in ("gloo", "ring", "auto"))
+        rate = case["network"].removesuffix("mbit")
+        where = f"{case['ranks']}, {rate} Mbit/s | {case['buckets']}"
+        row = f"| {where} | {name} | {times} | {ratio:.2f} |"
+        yield Figure(PAGE, row, "means", file)
+    for document in (PAGE, README):
+        yield Figure(document, f"at most {percent(worst)} slower", "means", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from training()
+    yield from several_buckets()
     yield from nobody_late()
