@@ -191,10 +191,24 @@ def _kill(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def kill_sessions(sessions: Container[int]) -> None:
-    """Send SIGKILL to every other process of those sessions, whichever group it has moved to."""
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            # Gone meanwhile, or (getsid) hidden from us and then not ours.
+    """Send SIGKILL to every other process of those sessions, whichever group it has moved to.
+
+    Again, until there is none that was not there before: one may have forked meanwhile.
+    """
+    killed = {os.getpid()}
+    while found := {pid for pid in _processes() if pid not in killed and _session(pid) in sessions}:
+        for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                if os.getsid(int(entry)) in sessions:
-                    os.kill(int(entry), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def _processes() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):  # gone meanwhile, or hidden and then not ours
+        return -1

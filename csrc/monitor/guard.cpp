@@ -15,10 +15,11 @@ namespace {
 
 constexpr int trial_iterations = 2;
 constexpr int first_interval = 16, interval_growth = 4, most_interval = 4096;
+constexpr int after_clear_trial = 64;
 constexpr double newest_weight = 0.2;
 // Plans have to be faster by so much of an iteration.
 constexpr double margin = 0.005;
-// A trial that loses so much of an iteration ends at once.
+// What is clear by so much of an iteration needs no second look: a trial that loses ends at once.
 constexpr double clear_share = 0.1;
 // The first iterations open connections and fill caches.
 constexpr int warm_up_iterations = 2;
@@ -83,14 +84,14 @@ void Guard::measured(Way way, double iteration_s, double overhead_s, double plai
 
 void Guard::judge() {
   trying_ = false;
-  const double margin_s = margin * plain_.iteration_s;
-  const Way faster = planned_.overhead_s + margin_s < plain_.overhead_s ? Way::planned : Way::plain;
+  const double won = (plain_.overhead_s - planned_.overhead_s) / plain_.iteration_s;
+  const Way faster = won > margin ? Way::planned : Way::plain;
   if (faster != kept_) {
     kept_ = faster;
     interval_ = first_interval;
   }
-  until_trial_ = interval_;
-  interval_ = std::min(interval_ * interval_growth, most_interval);
+  until_trial_ = std::abs(won) > clear_share ? std::max(interval_, after_clear_trial) : interval_;
+  interval_ = std::min(until_trial_ * interval_growth, most_interval);
 }
 
 Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double scale_s) {
@@ -106,10 +107,12 @@ Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double s
 }
 
 Way Guards::choose(std::int64_t iteration, const Regime& regime) {
+  const auto before = guards_.find(regime_);
+  const Way kept = before == guards_.end() ? Way::planned : before->second.kept();
   if (regime == next_regime_ || decided_.empty()) regime_ = regime;
   next_regime_ = regime;
   if (guards_.size() >= most_regimes && !guards_.count(regime_)) guards_.clear();
-  const Way way = guards_[regime_].choose();
+  const Way way = guards_.try_emplace(regime_, kept).first->second.choose();
   if (decided_.size() == most_decided) decided_.erase(decided_.begin());
   decided_.push_back({iteration, way, regime_});
   return way;

@@ -6,12 +6,14 @@
 // anybody computes, which no plan changes, is not in it; whom the all-reduce before let go late is.
 //
 // Each way is measured by itself, for each regime of arrivals (how many ranks are late again and
-// again, and by how much). A loop begins with plans and tries without after 3 iterations, unless
-// nothing can be gained without. The way that was slower is tried again after 16 iterations, then
-// 64, and so on. A trial takes 2 iterations, or 1 if that is clearly slower, and one more at either
-// end, which count for neither way, as the first 2 of a loop. So of its first 200 iterations in one
-// regime at most 16 run the slower way or show its traces, and a way that takes x longer costs at
-// most 8 % of x.
+// again, and by how much). A loop begins with plans, a regime with what the one before was kept to,
+// and tries the other after 3 iterations, unless nothing can be gained without plans. What was
+// slower is tried again after 16 iterations, or 64 if it was slower by more than a tenth of an
+// iteration, then after four times as many, and so on. A trial takes 2 iterations, or 1 if that is
+// as clear, and one more at either end, which count for neither way, as the first 2 of a loop. So
+// of its first 200 iterations in one regime at most 16 run the slower way or show its traces, and
+// at most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of x, or less
+// than 1 % of an iteration.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,9 @@ class Guard {
     double iteration_s = 0, overhead_s = 0;  // means; the newest ones count most
   };
 
+  explicit Guard(Way kept) : kept_(kept) {}
+
+  Way kept() const { return kept_; }
   // For the next iteration.
   Way choose() const { return trying_ ? other() : kept_; }
   // plain_least_s: no overhead without plans can be less.
@@ -44,11 +49,11 @@ class Guard {
   void judge();
 
   Pace plain_, planned_;
-  Way kept_ = Way::planned;
+  Way kept_;
   bool trying_ = false;  // the other
   int tried_ = 0;        // iterations of this trial
   int until_trial_ = 3;  // iterations
-  int interval_ = 16;    // until the next but one
+  int interval_ = 16;    // until the next trial, at least
 };
 
 // The guards of one loop.

@@ -76,9 +76,8 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   const bool asked = std::visit(asks, report);
   if (id.iteration <= loop.planned && !loop.asking.count(id.iteration)) return std::nullopt;
   const bool known = asked || (loop.starting == id.iteration && loop.started == ranks_);
-  const bool decides = known && goes_without(loop, id.iteration)
-                           ? true
-                           : asked && waited_enough(loop, id.iteration, now_s);
+  const bool decides = (known && goes_without(loop, id.iteration)) ||
+                       (asked && waited_enough(loop, id.iteration, now_s));
   if (!decides && !due(loop, id.iteration)) return std::nullopt;
   return decide(loop, id, now_s, records);
 }
@@ -194,11 +193,12 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   loop.asking.erase(id.iteration);
   Plan plan{id.loop, id.iteration, {}};
   std::vector<std::vector<double>> predicted_s;
-  const bool plans = choose_ && !goes_without(loop, id.iteration);
-  for (std::size_t b = 0; plans && b < loop.sizes.size(); ++b) {
+  const bool without = goes_without(loop, id.iteration);  // what is predicted is told all the same
+  for (std::size_t b = 0; choose_ && b < loop.sizes.size(); ++b) {
     predicted_s.emplace_back();
     const Forecast expected = forecast(loop, id.iteration, b, now_s, predicted_s.back());
     if (expected.arrivals_s.empty()) return plan;  // nothing to go by yet
+    if (without) continue;
     const BucketSize size = loop.sizes[b];
     const auto key = choose_(size.elements, size.element_bytes, expected);
     if (!key) return plan;

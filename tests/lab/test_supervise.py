@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from benchmarks.lab import launch
+
 FAMILY = """
 import os, subprocess, sys, time
 # A group of its own, as a daemon's worker has.
@@ -32,3 +34,13 @@ def test_grandchildren_end_with_the_launcher(plain_lab, end):
 def test_exit_code_of_the_command(lab_root, program, code):
     command = [sys.executable, "-m", "benchmarks.lab.supervise", "sh", "-c", program]
     assert subprocess.run(command, cwd=lab_root, timeout=10, check=False).returncode == code
+
+
+def test_a_process_that_was_forked_meanwhile_is_killed_too(monkeypatch):
+    seen = iter([[11, 12], [11, 12, 13], [11, 12, 13]])
+    killed = []
+    monkeypatch.setattr(launch, "_processes", lambda: next(seen))
+    monkeypatch.setattr(launch, "_session", lambda pid: 7)
+    monkeypatch.setattr(launch.os, "kill", lambda pid, _: killed.append(pid))
+    launch.kill_sessions({7})
+    assert sorted(killed) == [11, 12, 13]

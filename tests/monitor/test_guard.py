@@ -92,14 +92,15 @@ def speeds(iteration):
 PATTERNS = [one_late, one_late_at_random, stalls, speeds]
 
 
+@pytest.mark.parametrize("longer", [0.02, 0.15, 0.5, 1.0])
 @pytest.mark.parametrize("lateness", PATTERNS)
-def test_plans_that_lose_cost_next_to_nothing(lateness):
-    """As the guard promises: at most 16 of 200 iterations, here of 1/6 longer."""
+def test_plans_that_lose_cost_next_to_nothing(lateness, longer):
+    """As the guard promises, and a thousandth or two for the noise of this job."""
     plain_s = 0.1
     alone = Job(plain_s, plain_s, lateness).run(200)
-    job = Job(plain_s + alone / 6, plain_s, lateness)
-    assert job.run(200) <= alone * (1 + 16 / 200 / 6 + 0.005)
-    assert not any(job.with_plans[-40:])
+    job = Job(plain_s + alone * longer, plain_s, lateness)
+    assert job.run(200) <= alone * (1 + longer * (0.05 if longer > 0.1 else 0.08) + 0.002)
+    assert sum(job.with_plans[10:]) <= 10
 
 
 @pytest.mark.parametrize("lateness", PATTERNS)
@@ -137,6 +138,15 @@ def test_a_plan_of_nothing_comes_before_anybody_asks():
     assert plans[-1].buckets == []
 
 
+def test_arrivals_are_predicted_without_plans_too():
+    job = Job(0.2, 0.1, stalls)
+    job.run(60)
+    record = job.leader.records()[-2]
+    assert not job.with_plans[-2]
+    for bucket in record["buckets"]:
+        assert bucket["predicted_s"] == pytest.approx(bucket["arrival_s"], abs=0.4)
+
+
 def test_another_regime_is_measured_anew():
     """Plans lose while all are equal, and win once a rank is late."""
     late_from = 100
@@ -149,7 +159,7 @@ def test_another_regime_is_measured_anew():
     assert sum(job.with_plans[10:]) <= 8
     job.planned_s = 0.02
     job.run(60)
-    assert sum(job.with_plans[-60:]) >= 50
+    assert sum(job.with_plans[-60:]) >= 45
 
 
 def test_times_that_make_no_sense_do_no_harm():
