@@ -56,3 +56,31 @@ def test_all_gather(ranks, elements):
 def test_an_all_to_all_in_odd_pieces_is_refused():
     with pytest.raises(pat.ScheduleError, match="3 ranks: expected a multiple of 6 segm.* got 9"):
         pat.schedule("pairwise_all_to_all", 3, 9, collective="all_to_all")
+
+
+def place(rank, ranks):
+    """Of a rank's block in a shift."""
+    if ranks <= 5:
+        return rank
+    alike = ranks - ranks % 3
+    return rank % 3 if rank < alike else 3 + rank - alike
+
+
+@pytest.mark.parametrize("elements", [16, 50_000])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 10])
+def test_shift(ranks, elements):
+    _, blocks, rounds = _core.metering_shift(ranks, 1)
+    communicators = pat.Communicator.loopback(ranks, monitor=False)
+    tensors = [torch.zeros(blocks, elements) for _ in range(ranks)]
+    for rank, tensor in enumerate(tensors):
+        tensor[place(rank, ranks)] = value(rank, 0, elements)
+    exchange(communicators, tensors, "shift", blocks)
+    for rank, tensor in enumerate(tensors):
+        for distance in range(min(rounds, ranks - 1) + 1):
+            before = (rank - distance) % ranks
+            assert tensor[place(before, ranks)].equal(value(before, 0, elements))
+
+
+def test_a_shift_in_odd_pieces_is_refused():
+    with pytest.raises(pat.ScheduleError, match="9 ranks: expected a multiple of 5 segm.* got 9"):
+        pat.schedule("shift", 9, 9, collective="shift")
