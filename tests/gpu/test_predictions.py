@@ -93,7 +93,8 @@ def test_a_late_gpu_is_predicted_and_planned_for(gpus):
     assert late_s == pytest.approx(LATE_S, abs=LATE_S / 2)
     behind_s = [b.arrival_s[1] - host_s for b, host_s in zip(first, called_s[1][8:], strict=True)]
     assert median(behind_s) > LATE_S / 4, "the host's time, not the GPU's"
-    planned = [bucket for bucket in first if bucket.planned]
+    # A fake GPU's messages take no time, so the guard may measure that plans win nothing.
+    planned = [i.buckets[0] for i in iterations[2:] if i.buckets[0].planned]
     assert planned, "no plan was followed"
     predicted_late_s = [b.predicted_s[1] - max(b.predicted_s[0], b.predicted_s[2]) for b in planned]
     assert median(predicted_late_s) > 0, predicted_late_s
