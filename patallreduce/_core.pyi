@@ -502,7 +502,7 @@ class Plan:
 
 class Leader:
     def __init__(
-        self, ranks: int, selector: Selector | None = None, patience_s_per_byte: float = 0.0
+        self, ranks: int, planner: Planner | None = None, patience_s_per_byte: float = 0.0
     ) -> None: ...
     def overdue(self, now_s: float) -> Plan | None: ...
     def pace(self, loop: int) -> dict[str, dict[str, float]] | None: ...
@@ -547,7 +547,9 @@ def plan_children(rank: int, ranks: int) -> list[int]: ...
 class Monitor:
     def __init__(self, transport: Transport, engine: Engine, clock_skew_s: float = 0.0) -> None: ...
     def start(self) -> None: ...
-    def set_selector(self, selector: Selector, patience_s_per_byte: float) -> None: ...
+    def set_planner(
+        self, planner: Planner, patience_s_per_byte: float, guarded: bool = True
+    ) -> None: ...
     def started(
         self, loop: int, iteration: int, at_s: float, finish_s: Sequence[float]
     ) -> None: ...
@@ -609,6 +611,17 @@ def simulate(
     arrivals_s: Sequence[float],
     link: Link,
 ) -> tuple[list[float], float, float]: ...
+
+class Simulation:
+    def __init__(self, schedule: Schedule) -> None: ...
+
+_Busy = tuple[Sequence[float], Sequence[float]]
+
+def simulate_together(
+    collectives: Sequence[tuple[Simulation, int, Sequence[int], Sequence[float], int]],
+    link: Link,
+    busy: _Busy = ...,
+) -> tuple[list[list[float]], _Busy]: ...
 def simulate_ports(
     schedule: Schedule,
     message_bytes: int,
@@ -709,6 +722,19 @@ class Selector:
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
     ) -> list[tuple[str, int, list[float], float, float]]: ...
+
+_PlannedKey = tuple[str, int, list[float], float]
+
+class Planner:
+    def __init__(self, ranks: int, link: Link, margin: float = ...) -> None: ...
+    def plan(
+        self,
+        sizes: Sequence[tuple[int, int]],
+        arrivals_s: Sequence[Sequence[float]],
+        errors_s: Sequence[float] = ...,
+        compute_s: Sequence[float] = ...,
+        spreads_s: Sequence[float] = ...,
+    ) -> tuple[list[_PlannedKey], float, float]: ...
 
 # The module itself (bindings/module.cpp)
 

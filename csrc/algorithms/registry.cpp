@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/powers.h"
 #include "errors.h"
 
 namespace patallreduce::algorithms {
@@ -54,33 +55,36 @@ Algorithm all_at_once(Algorithm algorithm, std::vector<Steps> (*generate_all)(co
   return algorithm;
 }
 
+int one_part(int) { return 1; }
+int part_per_rank(int ranks) { return ranks; }
+
 }  // namespace
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> all{
       by_rounds(priced(usual({"ring", "all_reduce", thakur, Uses::nothing, ring, ring_segments}),
-                       {ring_segments_to_price, estimate_ring}),
+                       {part_per_rank, ring_segments_to_price, estimate_ring}),
                 {ring_rounds, append_ring_round}),
       priced(
           {"slt", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
            Uses::order, slt, slt_segments},
-          {slt_segments_to_price, estimate_slt}),
+          {one_part, slt_segments_to_price, estimate_slt}),
       priced({"slt_dynamic", "all_reduce",
               "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is "
               "found while it runs",
               Uses::real_order, slt_dynamic, slt_segments},
-             {slt_segments_to_price, estimate_slt}),
+             {one_part, slt_segments_to_price, estimate_slt}),
       timed(priced({"prr", "all_reduce",
                     "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
                     Uses::times, prr, ring_segments},
-                   {ring_segments_to_price, nullptr}),
+                   {part_per_rank, ring_segments_to_price, nullptr}),
             part_time),
       priced({"recursive_doubling", "all_reduce", thakur, Uses::nothing, recursive_doubling,
               whole_segments},
-             {doubling_segments_to_price, estimate_doubling}),
+             {one_part, doubling_segments_to_price, estimate_doubling}),
       priced({"rabenseifner", "all_reduce", rabenseifner_2004, Uses::nothing, rabenseifner,
               halving_segments},
-             {halving_segments_to_price, estimate_halving}),
+             {power_of_two_within, halving_segments_to_price, estimate_halving}),
       of_the_tree({"reproducible", "all_reduce",
                    "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; "
                    "holders: ours",

@@ -27,6 +27,8 @@ struct Rounds {
 
 // How one is chosen by price, with how many segments.
 struct Pricing {
+  // Of any number of segments that suits it, a factor.
+  int (*parts)(int ranks);
   // Numbers of segments that are worth pricing.
   std::vector<std::int64_t> (*segments)(int ranks, const Bucket& bucket, const Link& link);
   // When every rank would be done, in closed form (algorithms/estimates.h); `arrivals_s` as the

@@ -7,17 +7,23 @@
 
 #include "bindings/bindings.h"
 #include "bindings/link.h"
-#include "selection/selector.h"
+#include "selection/planner.h"
 
 namespace patallreduce::bindings {
 
+using pricing::InFlight;
 using pricing::Link;
 using pricing::Outcome;
+using pricing::PortsBusy;
 using pricing::PortUse;
+using pricing::run_together;
 using pricing::simulate;
 using pricing::Simulation;
 using schedule::Schedule;
 using selection::Choice;
+using selection::IterationForecast;
+using selection::IterationPlan;
+using selection::Planner;
 using selection::Selector;
 
 using namespace py::literals;
@@ -43,6 +49,24 @@ std::vector<std::tuple<std::int32_t, double, double>> simulate_ports(
   std::vector<std::tuple<std::int32_t, double, double>> uses;
   for (const PortUse& use : outcome.uses) uses.emplace_back(use.send, use.begin_s, use.end_s);
   return uses;
+}
+
+using Collective = std::tuple<std::shared_ptr<const Simulation>, std::uint64_t,
+                              std::vector<std::int32_t>, std::vector<double>, int>;
+using Busy = std::pair<std::vector<double>, std::vector<double>>;
+
+std::pair<std::vector<std::vector<double>>, Busy> simulate_together(
+    const std::vector<Collective>& collectives, const Link& link, Busy busy) {
+  std::vector<InFlight> in_flight;
+  for (const auto& [simulation, message_bytes, ranks, arrivals_s, pieces] : collectives)
+    in_flight.push_back({simulation.get(), message_bytes, ranks, arrivals_s, pieces});
+  PortsBusy ports{std::move(busy.first), std::move(busy.second)};
+  std::vector<std::vector<double>> finish_s;
+  {
+    py::gil_scoped_release release;
+    finish_s = run_together(in_flight, link, ports);
+  }
+  return {std::move(finish_s), {ports.sends_until_s, ports.receives_until_s}};
 }
 
 // (algorithm, segments, arrivals_s, segment_time_s, price_s)
@@ -90,6 +114,46 @@ void bind_selector(py::module_& m) {
           "Every candidate as choose() returns it, the safe one first; computed anew.");
 }
 
+// (elements, element_bytes)
+using Size = std::pair<std::uint64_t, std::uint64_t>;
+
+void bind_planner(py::module_& m) {
+  py::class_<Planner, std::shared_ptr<Planner>>(
+      m, "Planner",
+      "Plans a job's iterations: how each bucket is reduced, so that the job goes on soonest. "
+      "Raises ScheduleError for no ranks or a link that makes no sense.")
+      .def(py::init<int, Link, double>(), "ranks"_a, "link"_a, "margin"_a = Planner::usual_margin)
+      .def(
+          "plan",
+          [](Planner& planner, const std::vector<Size>& sizes,
+             std::vector<std::vector<double>> arrivals_s, std::vector<double> errors_s,
+             std::vector<double> compute_s, std::vector<double> spreads_s) {
+            IterationForecast forecast{{},
+                                       std::move(arrivals_s),
+                                       std::move(errors_s),
+                                       std::move(compute_s),
+                                       std::move(spreads_s)};
+            for (const auto& [elements, bytes] : sizes)
+              forecast.buckets.push_back({elements * bytes, elements});
+            IterationPlan plan;
+            {
+              py::gil_scoped_release release;
+              plan = planner.plan(forecast);
+            }
+            py::list keys;
+            for (const auto& key : plan.keys)
+              keys.append(
+                  py::make_tuple(key.algorithm, key.segments, key.arrivals_s, key.segment_time_s));
+            return py::make_tuple(std::move(keys), plan.pace_s, plan.plain_pace_s);
+          },
+          "sizes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
+          "compute_s"_a = std::vector<double>{}, "spreads_s"_a = std::vector<double>{},
+          "([(algorithm, segments, arrivals_s, segment_time_s)] by bucket, or [] where no plan is "
+          "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
+          "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
+          "csrc/selection/rollout.h. Raises ScheduleError for what is not finite numbers.");
+}
+
 }  // namespace
 
 void bind_simulation(py::module_& m) {
@@ -100,8 +164,19 @@ void bind_simulation(py::module_& m) {
         "link"_a,
         "(send, begin_s, end_s) of every message, as simulate() saw it; `send` numbers the steps "
         "of all ranks one after the other. Raises what simulate() does.");
+  py::class_<Simulation, std::shared_ptr<Simulation>>(
+      m, "Simulation", "A schedule prepared to be simulated many times.")
+      .def(py::init<const Schedule&>(), "schedule"_a);
+  m.def(
+      "simulate_together", &simulate_together, "collectives"_a, "link"_a, "busy"_a = Busy{},
+      "Of several collectives on the same ports: ((collectives, P) finish_s, by place in their "
+      "schedules; (sends_until_s, receives_until_s) per rank). A collective is (Simulation, "
+      "message_bytes, ranks, arrivals_s, pieces): the rank at each place, or [], when it arrives, "
+      "from 0 on, and in how many pieces each message is handed on. `busy`: the ports' times "
+      "before, as returned. Raises ScheduleError for what makes no sense.");
   bind_network(m);
   bind_selector(m);
+  bind_planner(m);
   m.def(
       "transfer_s",
       [](double message_bytes, const Link& link) { return link.transfer_s(message_bytes); },

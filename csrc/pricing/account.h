@@ -28,8 +28,14 @@ struct PathStep {
   double done_s;
 };
 
+// Per port, seconds: until when its last message takes it.
+struct PortsBusy {
+  std::vector<double> sends_until_s, receives_until_s;
+};
+
 struct Account {
   Outcome outcome;
+  PortsBusy busy;
   // Per rank: how long its port sends, receives, and its processor works.
   std::vector<double> sends_s, receives_s, works_s;
   // From an arrival to the last finish: each the latest of what the next had to wait for. Empty

@@ -8,9 +8,9 @@ namespace patallreduce::pricing {
 template <typename Steps>
 void Ports<Steps>::line_up(std::int32_t rank, std::int32_t n) {
   steps_.lines_up(rank, n);
-  Line& line = shares_ports() ? line_to_peer(rank, n) : ranks_[rank].line;
+  Line& line = shares_ports() ? line_to_peer(rank, n) : port_of(rank).line;
   if (!line.sending && line.ready.empty()) return begin_to_send(rank, line, n, now_s_);
-  line.ready.push_back({now_s_, n});
+  line.ready.push_back({now_s_, rank, n});
   // Behind what was ready earlier; ties in program order.
   for (std::size_t i = line.ready.size() - 1;
        !Steps::paced && i > line.next && line.ready[i - 1].since_s == now_s_ &&
@@ -18,7 +18,7 @@ void Ports<Steps>::line_up(std::int32_t rank, std::int32_t n) {
        --i) {
     std::swap(line.ready[i - 1], line.ready[i]);
   }
-  send_next(rank, line);
+  send_next(line);
 }
 
 // Where ports are shared, only messages between the same two ranks take turns.
@@ -30,9 +30,9 @@ typename Ports<Steps>::Line& Ports<Steps>::line_to_peer(std::int32_t rank, std::
 }
 
 template <typename Steps>
-void Ports<Steps>::send_next(std::int32_t rank, Line& line) {
+void Ports<Steps>::send_next(Line& line) {
   if (line.sending || line.next == line.ready.size()) return;
-  const auto [since_s, n] = line.ready[line.next++];
+  const auto [since_s, rank, n] = line.ready[line.next++];
   if (line.next == line.ready.size()) {
     line.ready.clear();
     line.next = 0;
@@ -45,11 +45,12 @@ void Ports<Steps>::begin_to_send(std::int32_t rank, Line& line, std::int32_t n, 
   line.sending = true;
   auto& step = steps_.at(rank, n);
   if (since_s < now_s_) step.record = line.record;  // it waited for its turn
-  if (bytes_.leaves_out(step)) {                    // as the executor does
+  const SegmentBytes& bytes = bytes_of(rank);
+  if (bytes.leaves_out(step)) {  // as the executor does
     step.record = recorded(rank, n, step.record, now_s_);
     push_departure(rank, n, now_s_, now_s_);
   } else if (shares_ports()) {
-    const double send_s = cost_of(rank, step.peer, bytes_.of(step)).send_s;
+    const double send_s = cost_of(rank, step.peer, bytes.of(step)).send_s;
     if (send_s == 0) return start_flow(rank, n);
     push(rank, work(rank, send_s, step.record), What::leaves, rank, n);
   } else {
@@ -60,29 +61,33 @@ void Ports<Steps>::begin_to_send(std::int32_t rank, Line& line, std::int32_t n, 
 template <typename Steps>
 void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
   auto& step = steps_.at(rank, n);
-  const double bytes = bytes_.of(step);
+  const double bytes = bytes_of(rank).of(step);
   const Cost& price = cost_of(rank, step.peer, bytes);
   double start_s = now_s_;
   if (has_overheads() && price.send_s > 0)
     start_s = work(rank, price.send_s, step.record) - price.send_s;
-  Rank& peer = ranks_[step.peer];
+  Port& port = port_of(rank);
+  Port& peer = port_of(step.peer);
   if (peer.receives_until_s > start_s) {
     start_s = peer.receives_until_s;
     step.record = peer.receive_record;
   }
   const bool far = has_uplinks() && !network_.same_node(rank, step.peer);
   if (far) start_s = through_uplinks(rank, step.peer, start_s, bytes, step.record);
-  const double until_s = start_s + price.before_s + price.transfer_s;
+  const int pieces = steps_.pieces(rank);
+  const double until_s = start_s + pieces * price.before_s + price.transfer_s;
   if (accounting_.uses) account_.outcome.uses.push_back({n, start_s, until_s});
   if (Steps::on_networks) {
     account_.sends_s[rank] += until_s - start_s;
     account_.receives_s[step.peer] += until_s - start_s;
   }
   step.record = recorded(rank, n, step.record, until_s);
-  peer.receives_until_s = until_s;
-  ranks_[rank].line.record = peer.receive_record = step.record;
+  port.sends_until_s = peer.receives_until_s = until_s;
+  port.line.record = peer.receive_record = step.record;
   if (far) uplink_of(rank).out_record = uplink_of(step.peer).in_record = step.record;
-  push_departure(rank, n, until_s, until_s + price.after_s);
+  const double piece_s =
+      pieces == 1 ? until_s : start_s + price.before_s + price.transfer_s / pieces;
+  push_departure(rank, n, until_s, piece_s + price.after_s);
 }
 
 template <typename Steps>
@@ -104,7 +109,7 @@ double Ports<Steps>::through_uplinks(std::int32_t from, std::int32_t to, double 
 template <typename Steps>
 void Ports<Steps>::start_flow(std::int32_t rank, std::int32_t n) {
   const auto& step = steps_.at(rank, n);
-  const Cost price = cost_of(rank, step.peer, bytes_.of(step));
+  const Cost price = cost_of(rank, step.peer, bytes_of(rank).of(step));
   account_.sends_s[rank] += price.before_s + price.transfer_s;
   account_.receives_s[step.peer] += price.before_s + price.transfer_s;
   // The sender's overhead, at the begin of all this, is over.
@@ -125,10 +130,10 @@ void Ports<Steps>::end_flow() {
 template <typename Steps>
 void Ports<Steps>::sent(std::int32_t rank, std::int32_t n) {
   if (!shares_ports()) {
-    Line& line = ranks_[rank].line;
+    Line& line = port_of(rank).line;
     line.sending = false;
-    complete(rank, n);
-    return send_next(rank, line);
+    if (n >= 0) complete(rank, n);
+    return send_next(line);
   }
   const std::int32_t record = steps_.at(rank, n).record;
   const std::int32_t channel = steps_.channel(rank, n);
@@ -136,7 +141,7 @@ void Ports<Steps>::sent(std::int32_t rank, std::int32_t n) {
   Line& line = to_peers_[channel];
   line.sending = false;
   line.record = record;
-  send_next(rank, line);
+  send_next(line);
 }
 
 }  // namespace patallreduce::pricing

@@ -27,9 +27,10 @@ Account simulate_generated(const StepSource& source, std::uint64_t message_bytes
   check(network, ranks);
   check_arrivals(arrivals_s, ranks);
   const RunClock clock(arrivals_s);
+  const SegmentBytes bytes(message_bytes, source.problem().segments);
   const auto run = [&](bool by_rank, double flight_s) {
     GeneratedSteps steps(source, by_rank);
-    Ports<GeneratedSteps> ports(steps, message_bytes, network, clock.arrivals_s, accounting);
+    Ports<GeneratedSteps> ports(steps, {bytes}, network, clock.arrivals_s, accounting);
     Account account = by_rank ? ports.run_rank_by_rank(flight_s) : ports.run_in_order_of_time();
     clock.put_back(account);
     return account;

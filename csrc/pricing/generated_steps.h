@@ -33,7 +33,11 @@ class GeneratedSteps {
   GeneratedSteps(const StepSource& source, bool one_sender);
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  int segments() const { return segments_; }
+  std::int32_t ports() const { return ranks(); }
+  // One collective: every rank has a port of its own.
+  static std::int32_t port(std::int32_t rank) { return rank; }
+  static std::int32_t collective(std::int32_t) { return 0; }
+  static int pieces(std::int32_t) { return 1; }
   LiveStep& at(std::int32_t rank, std::int32_t n) { return ranks_[rank].window[n]; }
   std::int32_t channel(std::int32_t rank, std::int32_t n) { return at(rank, n).channel; }
   std::int32_t sender(std::int32_t rank) const { return ranks_[rank].sender; }

@@ -10,6 +10,15 @@ void Ports<Steps>::begin() {
   const auto ranks = static_cast<std::int32_t>(ranks_.size());
   // Before any arrival nothing can be sent that the rank did not receive.
   now_s_ = arrivals_s_.empty() ? 0 : *std::min_element(arrivals_s_.begin(), arrivals_s_.end());
+  for (std::int32_t rank = 0; rank < ranks && !busy_.sends_until_s.empty(); ++rank) {
+    const std::int32_t number = steps_.port(rank);
+    Port& port = ports_[number];
+    if (port.line.sending) continue;
+    port.sends_until_s = busy_.sends_until_s[number];
+    port.receives_until_s = busy_.receives_until_s[number];
+    port.line.sending = port.sends_until_s > now_s_;
+    if (port.line.sending) push(rank, port.sends_until_s, What::sent, rank, -1);
+  }
   for (std::int32_t rank = 0; rank < ranks; ++rank)
     push(rank, arrival_s(rank), What::arrives, rank, 0);
   for (std::int32_t rank = 0; rank < ranks; ++rank) refill(rank);
@@ -73,6 +82,10 @@ Account Ports<Steps>::end() {
   steps_.check_end();
   account_.outcome.finish_s.reserve(ranks_.size());
   for (const Rank& rank : ranks_) account_.outcome.finish_s.push_back(rank.finish_s);
+  for (const Port& port : ports_) {
+    account_.busy.sends_until_s.push_back(port.sends_until_s);
+    account_.busy.receives_until_s.push_back(port.receives_until_s);
+  }
   if (records()) find_critical_path();
   return std::move(account_);
 }

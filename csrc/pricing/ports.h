@@ -1,5 +1,9 @@
 // The one event loop: what every rank's port, processor and arrival let happen, as time passes.
 //
+// Several collectives may be in flight at once. Each has ranks of its own, numbered on from those
+// of the collective before, with arrivals and results of their own; ports and processors are
+// shared.
+//
 // First by time, then by what it is, then in the order in which it was found, so equal input gives
 // equal output. A rank's ready sends leave in the order in which they became ready, ties in program
 // order; the first of them takes its receiver's port when that is next free, in the order of
@@ -47,9 +51,11 @@ struct MessageId {
 template <typename Steps>
 class Ports {
  public:
-  // arrivals_s: from 0 on; empty: all 0.
-  Ports(Steps& steps, std::uint64_t message_bytes, const Network& network,
-        const std::vector<double>& arrivals_s, const Accounting& accounting);
+  // arrivals_s: from 0 on; empty: all 0. `bytes`: by collective. `busy`: what came before, by port;
+  // empty: nothing.
+  Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network& network,
+        const std::vector<double>& arrivals_s, const Accounting& accounting,
+        const PortsBusy& busy = {});
 
   Account run_in_order_of_time();
   // Where no rank receives from two others; no message is there sooner than flight_s > 0 after it
@@ -59,7 +65,7 @@ class Ports {
  private:
   struct ReadySend {
     double since_s;
-    std::int32_t step;
+    std::int32_t rank, step;
   };
 
   struct Line {  // of messages that take turns
@@ -69,14 +75,17 @@ class Ports {
     std::int32_t record = -1;  // of the last one
   };
 
-  struct Rank {
-    double receives_until_s = -HUGE_VAL, works_until_s = -HUGE_VAL, finish_s = -HUGE_VAL;
-    bool arrived = false;
+  struct Port {  // and the processor behind it
+    double sends_until_s = -HUGE_VAL, receives_until_s = -HUGE_VAL, works_until_s = -HUGE_VAL;
     Line line;
-    std::vector<std::int32_t> before_arrival;  // ready, but for the arrival
-    // Records of what last used the port and the processor, and made the result.
-    std::int32_t receive_record = -1, work_record = -1, finish_record = -1;
-    std::int32_t done_record = -1;  // of the last step that was done
+    std::int32_t receive_record = -1, work_record = -1;  // of what last used them
+  };
+
+  struct Rank {
+    double finish_s = -HUGE_VAL;
+    bool arrived = false;
+    std::vector<std::int32_t> before_arrival;           // ready, but for the arrival
+    std::int32_t finish_record = -1, done_record = -1;  // of what made the result, of the last step
   };
 
   struct Record {
@@ -113,7 +122,7 @@ class Ports {
   // pricing/departures.h
   void line_up(std::int32_t rank, std::int32_t n);
   Line& line_to_peer(std::int32_t rank, std::int32_t n);
-  void send_next(std::int32_t rank, Line& line);
+  void send_next(Line& line);
   void begin_to_send(std::int32_t rank, Line& line, std::int32_t n, double since_s);
   void send(std::int32_t rank, std::int32_t n);
   double through_uplinks(std::int32_t from, std::int32_t to, double start_s, double bytes,
@@ -130,6 +139,8 @@ class Ports {
   bool has_rendezvous() const { return Steps::on_networks && !network_.posted_before_arrival; }
   bool records() const { return Steps::on_networks && accounting_.critical_path; }
 
+  Port& port_of(std::int32_t rank) { return ports_[steps_.port(rank)]; }
+  const SegmentBytes& bytes_of(std::int32_t rank) const { return bytes_[steps_.collective(rank)]; }
   double arrival_s(std::int32_t rank) const { return arrivals_s_.empty() ? 0 : arrivals_s_[rank]; }
 
   void push(std::int32_t rank, double at_s, What what, std::int32_t where, std::int32_t which) {
@@ -155,12 +166,12 @@ class Ports {
 
   // The processor's turn: until when it works. `cause` becomes what it had to wait for.
   double work(std::int32_t rank, double seconds, std::int32_t& cause) {
-    Rank& state = ranks_[rank];
-    if (state.works_until_s > now_s_) cause = state.work_record;
-    state.works_until_s = std::max(now_s_, state.works_until_s) + seconds;
-    state.work_record = cause;
+    Port& port = port_of(rank);
+    if (port.works_until_s > now_s_) cause = port.work_record;
+    port.works_until_s = std::max(now_s_, port.works_until_s) + seconds;
+    port.work_record = cause;
     if (Steps::on_networks) account_.works_s[rank] += seconds;
-    return state.works_until_s;
+    return port.works_until_s;
   }
 
   const Cost& cost_of(std::int32_t from, std::int32_t to, double bytes) {
@@ -178,6 +189,15 @@ class Ports {
     return bytes / reduce_bytes_per_s_[alike ? 0 : network_.model_of[rank]];
   }
 
+  // How long the message's other pieces take after the first.
+  template <typename AnyStep>
+  double trailing_s(std::int32_t rank, const AnyStep& step) {
+    const int pieces = steps_.pieces(rank);
+    if (pieces == 1) return 0;
+    const Cost& price = cost_of(rank, step.peer, bytes_of(rank).of(step));
+    return (pieces - 1) * (price.before_s + price.transfer_s / pieces);
+  }
+
   std::int32_t recorded(std::int32_t rank, std::int32_t step, std::int32_t cause, double done_s) {
     if (!records()) return -1;
     PATR_CHECK(records_.size() < (1u << 31) - 1, ScheduleError,
@@ -190,12 +210,14 @@ class Ports {
   const Network& network_;
   const std::vector<double>& arrivals_s_;
   const Accounting accounting_;
-  const SegmentBytes bytes_;
+  const std::vector<SegmentBytes> bytes_;
+  const PortsBusy& busy_;
   const bool alike_;      // one cost for all pairs of ranks
   const bool overheads_;  // processors work for messages, too
   double now_s_ = 0;
   std::uint64_t found_ = 0;
   std::vector<Rank> ranks_;
+  std::vector<Port> ports_;
   EventHeap events_;
   std::vector<RankEvents> by_rank_;  // instead, where ranks are run one by one
   Flows flows_;
@@ -209,18 +231,21 @@ class Ports {
 };
 
 template <typename Steps>
-Ports<Steps>::Ports(Steps& steps, std::uint64_t message_bytes, const Network& network,
-                    const std::vector<double>& arrivals_s, const Accounting& accounting)
+Ports<Steps>::Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network& network,
+                    const std::vector<double>& arrivals_s, const Accounting& accounting,
+                    const PortsBusy& busy)
     : steps_(steps),
       network_(network),
       arrivals_s_(arrivals_s),
       accounting_(accounting),
-      bytes_(message_bytes, steps.segments()),
+      bytes_(std::move(bytes)),
+      busy_(busy),
       alike_(network.models.size() == 1 && network.node_of.empty()),
       overheads_(
           !std::all_of(network.models.begin(), network.models.end(),
                        [](const Model& model) { return std::holds_alternative<Link>(model); })),
       ranks_(steps.ranks()),
+      ports_(steps.ports()),
       flows_(network.shared_ports ? steps.ranks() : 0, burst_s(network)) {
   for (const Model& model : network.models)
     reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));

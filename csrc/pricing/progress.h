@@ -41,8 +41,9 @@ template <typename Steps>
 void Ports<Steps>::land(std::int32_t where, std::int32_t which) {
   if (has_overheads()) {
     const auto message = steps_.landing(where, which);
-    if (!bytes_.leaves_out(message)) {
-      const double receive_s = cost_of(message.from, message.to, bytes_.of(message)).receive_s;
+    const SegmentBytes& bytes = bytes_of(message.to);
+    if (!bytes.leaves_out(message)) {
+      const double receive_s = cost_of(message.from, message.to, bytes.of(message)).receive_s;
       if (receive_s > 0) {
         const double until_s = work(message.to, receive_s, message.record);
         return push(message.to, until_s, What::received, where, which);
@@ -68,13 +69,16 @@ void Ports<Steps>::take(std::int32_t rank, std::int32_t n) {
     return;
   }
   steps_.lines_up(rank, n);
-  const double sum_s = step.verb == Verb::recv ? 0 : sum_s_of(rank, bytes_.of(step));
+  const double sum_s = step.verb == Verb::recv ? 0 : sum_s_of(rank, bytes_of(rank).of(step));
   if (step.verb == Verb::recv || (Steps::paced && sum_s == 0)) {
     step.record = recorded(rank, n, step.record, now_s_);
     complete(rank, n);
   } else {
-    const double until_s = work(rank, sum_s, step.record);
-    step.record = ranks_[rank].work_record = recorded(rank, n, step.record, until_s);
+    double until_s = work(rank, sum_s, step.record);
+    // What goes on with the first piece has to find the last one summed.
+    if (steps_.pieces(rank) > 1)
+      until_s = std::max(now_s_ + sum_s / steps_.pieces(rank), until_s - trailing_s(rank, step));
+    step.record = port_of(rank).work_record = recorded(rank, n, step.record, until_s);
     push(rank, until_s, What::summed, rank, n);
   }
 }
@@ -87,8 +91,9 @@ void Ports<Steps>::complete(std::int32_t rank, std::int32_t n) {
   Rank& state = ranks_[rank];
   const auto& step = steps_.at(rank, n);
   const std::int32_t record = state.done_record = step.record;
-  if (step.needs_arrival && now_s_ >= state.finish_s) {
-    state.finish_s = now_s_;
+  const double whole_s = step.verb == Verb::send ? now_s_ : now_s_ + trailing_s(rank, step);
+  if (step.needs_arrival && whole_s >= state.finish_s) {
+    state.finish_s = whole_s;
     state.finish_record = record;
   }
   steps_.finish(rank, n, [&](std::int32_t unlocked) {

@@ -1,12 +1,14 @@
 // Who waits for whom, prepared once; pricing/ports.h lets the time pass.
 #include "pricing/simulation.h"
 
+#include <algorithm>
+
 #include "errors.h"
 #include "pricing/ports.h"
+#include "pricing/prepared_steps.h"
 #include "schedule/messages.h"
 #include "schedule/needs.h"
 #include "schedule/order.h"
-#include "schedule/print.h"
 
 namespace patallreduce::pricing {
 
@@ -15,7 +17,19 @@ using schedule::Needs;
 using schedule::needs_of;
 using schedule::Order;
 using schedule::order_of;
+using schedule::SegmentBytes;
 using schedule::Step;
+
+namespace {
+
+bool is_permutation_of_ranks(const std::vector<std::int32_t>& places, std::size_t ranks) {
+  std::vector<char> seen(ranks, 0);
+  for (const std::int32_t rank : places)
+    if (rank >= 0 && std::size_t(rank) < ranks) seen[std::size_t(rank)] = 1;
+  return places.size() == ranks && std::count(seen.begin(), seen.end(), 1) == std::ptrdiff_t(ranks);
+}
+
+}  // namespace
 
 Simulation::Simulation(const Schedule& schedule)
     : ranks_(schedule.problem.ranks), segments_(schedule.problem.segments) {
@@ -45,105 +59,6 @@ void Simulation::add_rank(const Steps& steps, const Messages& messages) {
   for (const std::int32_t later : order.unlocks) unlocks_.push_back(first_task + later);
 }
 
-// What one run does with a Simulation's tasks.
-class PreparedSteps {
- public:
-  using Task = Simulation::Task;
-
-  static constexpr bool on_networks = false, paced = false;
-
-  struct Landing {
-    std::int32_t from, to, first, last;
-    std::int32_t& record;
-  };
-
-  explicit PreparedSteps(const Simulation& simulation)
-      : simulation_(simulation), tasks_(simulation.tasks_) {}
-
-  int ranks() const { return simulation_.ranks_; }
-  int segments() const { return simulation_.segments_; }
-  Task& at(std::int32_t, std::int32_t n) { return tasks_[n]; }
-
-  // Of messages from the rank to that step's peer.
-  std::int32_t channel(std::int32_t rank, std::int32_t n) const {
-    return rank * simulation_.ranks_ + tasks_[n].peer;
-  }
-
-  // A message is known by the rank and task that receive it.
-  MessageId depart(std::int32_t, std::int32_t n) const {
-    return {tasks_[n].peer, tasks_[n].partner};
-  }
-
-  Landing landing(std::int32_t rank, std::int32_t receive) {
-    const Task& task = tasks_[receive];
-    return {task.peer, rank, task.first, task.last, tasks_[task.partner].record};
-  }
-
-  StepId deliver(std::int32_t rank, std::int32_t receive) {
-    Task& task = tasks_[receive];
-    task.landed = true;
-    if (task.waits == 0) task.record = tasks_[task.partner].record;
-    return {rank, receive};
-  }
-
-  void lines_up(std::int32_t, std::int32_t) {}
-
-  template <typename Unlocked>
-  void finish(std::int32_t, std::int32_t n, const Unlocked& unlocked) {
-    ++done_;
-    const std::int32_t end = simulation_.unlocks_begin_[n + 1];
-    for (std::int32_t u = simulation_.unlocks_begin_[n]; u < end; ++u) {
-      const std::int32_t later = simulation_.unlocks_[u];
-      if (--tasks_[later].waits == 0) unlocked(later);
-    }
-    tasks_[n].waits = -1;
-  }
-
-  // Once per rank, in their order.
-  const std::vector<std::int32_t>* next_starters(std::int32_t rank, bool, std::int32_t) {
-    if (rank < started_) return nullptr;
-    ++started_;
-    starters_.clear();
-    for (std::int32_t n = simulation_.begin_[rank]; n < simulation_.begin_[rank + 1]; ++n)
-      if (simulation_.tasks_[n].waits == 0) starters_.push_back(n);
-    return &starters_;
-  }
-
-  void check_end() const {
-    if (done_ == tasks_.size()) return;
-    std::int32_t rank = 0, n = 0;
-    while (tasks_[n].waits < 0) ++n;
-    while (simulation_.begin_[rank + 1] <= n) ++rank;
-    const Task& task = tasks_[n];
-    throw_deadlock(rank, n - simulation_.begin_[rank],
-                   {task.verb, task.peer, task.first, task.last, -1});
-  }
-
- private:
-  const Simulation& simulation_;
-  std::vector<Task> tasks_;
-  std::size_t done_ = 0;
-  std::int32_t started_ = 0;
-  std::vector<std::int32_t> starters_;
-};
-
-// Without a link. Ties go by which was found first.
-class PacedSteps : public PreparedSteps {
- public:
-  static constexpr bool paced = true;
-
-  PacedSteps(const Simulation& simulation, const Pace& pace)
-      : PreparedSteps(simulation), pace_(pace) {}
-
-  Cost cost(double units) const {
-    return {pace_.port_s, pace_.unit_s * units, pace_.flight_s, 0, 0};
-  }
-  double sum_s(double units) const { return pace_.sum_unit_s * units; }
-
- private:
-  const Pace& pace_;
-};
-
 Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
                         const std::vector<double>& arrivals_s, bool with_uses) const {
   check(link);
@@ -153,10 +68,10 @@ Outcome Simulation::run(std::uint64_t message_bytes, const Link& link,
   network.models.push_back(link);
   Accounting accounting;
   accounting.uses = with_uses;
-  PreparedSteps steps(*this);
-  Account account =
-      Ports<PreparedSteps>(steps, message_bytes, network, clock.arrivals_s, accounting)
-          .run_in_order_of_time();
+  PreparedSteps steps({{this, message_bytes, {}, {}}});
+  Account account = Ports<PreparedSteps>(steps, {SegmentBytes(message_bytes, segments_)}, network,
+                                         clock.arrivals_s, accounting)
+                        .run_in_order_of_time();
   clock.put_back(account);
   return std::move(account.outcome);
 }
@@ -170,10 +85,53 @@ std::vector<double> Simulation::finish_s(int units, const Pace& pace,
   Accounting accounting;
   accounting.limit_s = limit_s;
   PacedSteps steps(*this, pace);
-  return Ports<PacedSteps>(steps, static_cast<std::uint64_t>(units), network, arrivals_s,
-                           accounting)
+  const SegmentBytes bytes(static_cast<std::uint64_t>(units), segments_);
+  return Ports<PacedSteps>(steps, {bytes}, network, arrivals_s, accounting)
       .run_in_order_of_time()
       .outcome.finish_s;
+}
+
+std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
+                                              const Link& link, PortsBusy& busy) {
+  check(link);
+  PATR_CHECK(!collectives.empty(), ScheduleError, "expected at least one collective, got none");
+  const auto ranks = std::size_t(collectives.front().schedule->ranks_);
+  const auto one_each = [&](const auto& values) {
+    return values.empty() || values.size() == ranks;
+  };
+  PATR_CHECK(one_each(busy.sends_until_s) && one_each(busy.receives_until_s) &&
+                 busy.sends_until_s.size() == busy.receives_until_s.size(),
+             ScheduleError, "busy ports: expected ", ranks, " times each, got ",
+             busy.sends_until_s.size(), " and ", busy.receives_until_s.size());
+  std::vector<SegmentBytes> bytes;
+  std::vector<double> arrivals_s;
+  for (const InFlight& one : collectives) {
+    const auto own_ranks = std::size_t(one.schedule->ranks_);
+    PATR_CHECK(own_ranks == ranks, ScheduleError, "expected collectives of the same ", ranks,
+               " ranks, got one of ", own_ranks);
+    PATR_CHECK(one.ranks.empty() || is_permutation_of_ranks(one.ranks, ranks), ScheduleError,
+               "expected each of ", ranks, " ranks at one place of the schedule");
+    PATR_CHECK(one.pieces >= 1, ScheduleError, "expected at least 1 piece per message, got ",
+               one.pieces);
+    PATR_CHECK(one.arrivals_s.size() == ranks, ScheduleError, "expected ", ranks, " arrivals, got ",
+               one.arrivals_s.size());
+    check_arrivals(one.arrivals_s, one.schedule->ranks_);
+    bytes.emplace_back(one.message_bytes, one.schedule->segments_);
+    arrivals_s.insert(arrivals_s.end(), one.arrivals_s.begin(), one.arrivals_s.end());
+  }
+  Network network;
+  network.models.push_back(link);
+  PreparedSteps steps(collectives);
+  Account account = Ports<PreparedSteps>(steps, std::move(bytes), network, arrivals_s, {}, busy)
+                        .run_in_order_of_time();
+  busy = std::move(account.busy);
+  std::vector<std::vector<double>> finish_s;
+  auto begin = account.outcome.finish_s.begin();
+  for (const InFlight& one : collectives) {
+    finish_s.emplace_back(begin, begin + one.schedule->ranks_);
+    begin += one.schedule->ranks_;
+  }
+  return finish_s;
 }
 
 Outcome simulate(const Schedule& schedule, std::uint64_t message_bytes, const Link& link,

@@ -34,6 +34,19 @@ struct Pace {
   double port_s, flight_s, unit_s, sum_unit_s;
 };
 
+class Simulation;
+
+// One of several collectives that share the ranks' ports.
+struct InFlight {
+  const Simulation* schedule;
+  std::uint64_t message_bytes;
+  std::vector<std::int32_t> ranks;  // by place in the schedule, whose port it is; empty: in order
+  std::vector<double> arrivals_s;   // by place, from 0 on
+  // A message moves in so many, each of which is handed on as soon as it is there: as a schedule
+  // with so many times the segments does, for less.
+  int pieces = 1;
+};
+
 // A schedule prepared once, to be run under many arrivals.
 class Simulation {
  public:
@@ -51,6 +64,8 @@ class Simulation {
 
  private:
   friend class PreparedSteps;
+  friend std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
+                                                       const Link& link, PortsBusy& busy);
   struct Task {  // a step, numbered across ranks: those of rank r come before those of r + 1
     std::int32_t peer, first, last;
     std::int32_t partner;  // the other end of the message
@@ -68,6 +83,11 @@ class Simulation {
   std::vector<std::int32_t> unlocks_, unlocks_begin_;  // as in schedule/order.h, of tasks
   std::vector<std::int32_t> begin_;                    // per rank, and the end
 };
+
+// When each has its result, by collective and place. What is ready at once leaves in the order of
+// the collectives. `busy`: the ports' times before all this, then after it.
+std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
+                                              const Link& link, PortsBusy& busy);
 
 // arrivals_s: the real ones, one per rank, empty: all 0; the schedule's own problem may hold others
 // (a wrong prediction). Throws ScheduleError on a deadlock.
