@@ -55,7 +55,7 @@ def reports(ranks: int, iteration: int, start_s: float, jitter: random.Random) -
 
 def measure(ranks: int, iterations: int, seed: int) -> dict[str, Any]:
     """Replay; the first plan, made of nothing, does not count."""
-    leader = _core.Leader(ranks, _core.Selector(ranks, LINK))
+    leader = _core.Leader(ranks, _core.Planner(ranks, LINK))
     jitter = random.Random(seed)
     costs_s, decisions_s, message_bytes, algorithms = [], [], 0, set()
     for iteration in range(iterations):

@@ -32,8 +32,8 @@ using monitor::Way;
 using reduction::size_of;
 using schedule::Plan;
 using schedule::PlannedBucket;
-using selection::Forecast;
-using selection::Selector;
+using selection::IterationForecast;
+using selection::Planner;
 using transport::Transport;
 
 using namespace pybind11::literals;
@@ -83,9 +83,9 @@ std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
   return sizes;
 }
 
-Leader::Chooser chooser_of(std::shared_ptr<Selector> selector) {
-  return [selector](std::uint64_t elements, std::uint32_t element_bytes, const Forecast& forecast) {
-    return std::optional(selector->choose(elements, element_bytes, forecast).key);
+Leader::Chooser chooser_of(std::shared_ptr<Planner> planner) {
+  return [planner](const IterationForecast& forecast) {
+    return std::optional(planner->plan(forecast));
   };
 }
 
@@ -94,9 +94,9 @@ struct Replay {
   Leader leader;
   Records records;
 
-  Replay(int ranks, std::shared_ptr<Selector> selector, double patience_s_per_byte)
+  Replay(int ranks, std::shared_ptr<Planner> planner, double patience_s_per_byte)
       : leader(ranks), records(ranks) {
-    if (selector) leader.set_chooser(chooser_of(std::move(selector)), patience_s_per_byte);
+    if (planner) leader.set_chooser(chooser_of(std::move(planner)), patience_s_per_byte);
   }
   std::optional<Plan> take(int rank, const Report& report, double now_s) {
     return leader.take(rank, report, now_s, records);
@@ -140,7 +140,7 @@ void bind_parts(py::module_& m) {
       .def_property_readonly("message_bytes",
                              [](const Plan& plan) { return monitor::encode(plan).size(); });
   py::class_<Replay>(m, "Leader", "Turns reports into plans; without thread, clock and messages.")
-      .def(py::init<int, std::shared_ptr<Selector>, double>(), "ranks"_a, "selector"_a = nullptr,
+      .def(py::init<int, std::shared_ptr<Planner>, double>(), "ranks"_a, "planner"_a = nullptr,
            "patience_s_per_byte"_a = 0.0)
       .def("overdue", &Replay::overdue, "now_s"_a)
       .def(
@@ -199,11 +199,12 @@ void bind_monitor(py::module_& m) {
       .def(py::init(&make_monitor), "transport"_a, "engine"_a, "clock_skew_s"_a = 0.0)
       .def("start", &Monitor::start)
       .def(
-          "set_selector",
-          [](Monitor& monitor, std::shared_ptr<Selector> selector, double patience_s_per_byte) {
-            monitor.set_chooser(chooser_of(std::move(selector)), patience_s_per_byte);
+          "set_planner",
+          [](Monitor& monitor, std::shared_ptr<Planner> planner, double patience_s_per_byte,
+             bool guarded) {
+            monitor.set_chooser(chooser_of(std::move(planner)), patience_s_per_byte, guarded);
           },
-          "selector"_a, "patience_s_per_byte"_a)
+          "planner"_a, "patience_s_per_byte"_a, "guarded"_a = true)
       .def(
           "started",
           [](Monitor& monitor, std::int64_t loop, std::int64_t iteration, double at_s,

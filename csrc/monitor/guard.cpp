@@ -49,32 +49,37 @@ double end_of(const IterationRecord& record) {
   return end_s;
 }
 
-// From its start to its last arrival, of the rank that arrived last; NaN: not known.
-double last_rank_computed_s(const IterationRecord& record) {
-  double last_s = -HUGE_VAL, computed_s = NAN;
+// What the rank that arrived last did from its last result of the iteration before to its last
+// arrival; NaN: not known.
+double last_rank_computed_s(const IterationRecord& before, const IterationRecord& record) {
+  double last_s = -HUGE_VAL;
+  std::size_t last_rank = 0;
   for (std::size_t rank = 0; rank < record.start_s.size(); ++rank) {
     const double arrival_s = last_of(record, &BucketRecord::arrival_s, rank);
     if (std::isnan(arrival_s)) return arrival_s;
     if (arrival_s <= last_s) continue;
     last_s = arrival_s;
-    computed_s = arrival_s - record.start_s[rank];
+    last_rank = rank;
   }
-  return computed_s;
+  return last_s - last_of(before, &BucketRecord::finish_s, last_rank);
 }
 
 }  // namespace
 
-void Guard::measured(Way way, double iteration_s, double overhead_s, double plain_least_s) {
+void Guard::measured(Way way, bool has_plan, double iteration_s, double overhead_s,
+                     double plain_least_s) {
   Pace& pace = way == Way::plain ? plain_ : planned_;
   const double weight = std::max(1.0 / static_cast<double>(++pace.iterations), newest_weight);
-  pace.iteration_s += weight * (iteration_s - pace.iteration_s);
+  const bool first = pace.iterations == 1;
+  const double believed_s = first ? iteration_s : std::min(iteration_s, 2 * pace.iteration_s);
+  pace.iteration_s += weight * (believed_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
   if (way != choose()) return;
   if (trying_) {
     const Pace& kept = this->pace(kept_);
     const bool hopeless = pace.overhead_s > kept.overhead_s + clear_share * kept.iteration_s;
     if (++tried_ == trial_iterations || hopeless) judge();
-  } else if (kept_ == Way::planned && planned_.overhead_s < plain_least_s) {
+  } else if (kept_ == Way::planned && (!has_plan || planned_.overhead_s < plain_least_s)) {
     return;
   } else if (--until_trial_ <= 0) {
     trying_ = true;
@@ -114,8 +119,12 @@ Way Guards::choose(std::int64_t iteration, const Regime& regime) {
   if (guards_.size() >= most_regimes && !guards_.count(regime_)) guards_.clear();
   const Way way = guards_.try_emplace(regime_, kept).first->second.choose();
   if (decided_.size() == most_decided) decided_.erase(decided_.begin());
-  decided_.push_back({iteration, way, regime_});
+  decided_.push_back({iteration, way, regime_, way == Way::planned});
   return way;
+}
+
+void Guards::note_no_plan(std::int64_t iteration) {
+  if (!decided_.empty() && decided_.back().iteration == iteration) decided_.back().has_plan = false;
 }
 
 std::optional<Way> Guards::chosen(std::int64_t iteration) const {
@@ -133,7 +142,7 @@ void Guards::over(const IterationRecord& before, const IterationRecord& record,
   decided_.erase(decided_.begin(), found + 1);
   if (!last || last->iteration + 1 != iteration) return;
   const double iteration_s = end_of(record) - end_of(before);
-  const double overhead_s = iteration_s - last_rank_computed_s(record);
+  const double overhead_s = iteration_s - last_rank_computed_s(before, record);
   if (!is_duration(iteration_s) || std::isnan(overhead_s)) return;
   if (warm_up_ < warm_up_iterations) {
     ++warm_up_;
@@ -143,7 +152,7 @@ void Guards::over(const IterationRecord& before, const IterationRecord& record,
   if (last->way != last_->way || last->regime != last_->regime) return;
   const auto guard = guards_.find(last_->regime);
   if (guard != guards_.end())
-    guard->second.measured(last_->way, iteration_s, overhead_s, plain_least_s);
+    guard->second.measured(last_->way, last_->has_plan, iteration_s, overhead_s, plain_least_s);
 }
 
 std::optional<Guard> Guards::guard() const {

@@ -2,18 +2,19 @@
 //
 // The model that makes plans is wrong somewhere: several ranks behind one port, a busy processor, a
 // link that got slower. So what counts is the pace of the job. An iteration's overhead is the time
-// from the end before to its own end, less what the rank that arrived last computed. How long
-// anybody computes, which no plan changes, is not in it; whom the all-reduce before let go late is.
+// from the end before to its own end, less what the rank that arrived last did since its own end
+// before. How long anybody computes or pauses, which no plan changes, is not in it; whom the
+// all-reduce before let go late is.
 //
 // Each way is measured by itself, for each regime of arrivals (how many ranks are late again and
 // again, and by how much). A loop begins with plans, a regime with what the one before was kept to,
-// and tries the other after 3 iterations, unless nothing can be gained without plans. What was
-// slower is tried again after 16 iterations, or 64 if it was slower by more than a tenth of an
-// iteration, then after four times as many, and so on. A trial takes 2 iterations, or 1 if that is
-// as clear, and one more at either end, which count for neither way, as the first 2 of a loop. So
-// of its first 200 iterations in one regime at most 16 run the slower way or show its traces, and
-// at most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of x, or less
-// than 1 % of an iteration.
+// and tries the other after 3 iterations that had one, unless nothing can be gained without plans.
+// What was slower is tried again after 16 iterations, or 64 if it was slower by more than a tenth
+// of an iteration, then after four times as many, and so on. A trial takes 2 iterations, or 1 if
+// that is as clear, and one more at either end, which count for neither way, as the first 2 of a
+// loop. So of its first 200 iterations in one regime at most 16 run the slower way or show its
+// traces, and at most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of
+// x, or less than 1 % of an iteration.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,10 @@ class Guard {
   Way kept() const { return kept_; }
   // For the next iteration.
   Way choose() const { return trying_ ? other() : kept_; }
-  // plain_least_s: no overhead without plans can be less.
-  void measured(Way way, double iteration_s, double overhead_s, double plain_least_s);
+  // has_plan: else there was none that seemed better than none. plain_least_s: no overhead without
+  // plans can be less.
+  void measured(Way way, bool has_plan, double iteration_s, double overhead_s,
+                double plain_least_s);
   const Pace& pace(Way way) const { return way == Way::plain ? plain_ : planned_; }
 
  private:
@@ -68,6 +71,8 @@ class Guards {
 
   // What an iteration shall be.
   Way choose(std::int64_t iteration, const Regime& regime);
+  // No plan was better than none.
+  void note_no_plan(std::int64_t iteration);
   // What was chosen for it last; nothing: it was not the last one.
   std::optional<Way> chosen(std::int64_t iteration) const;
   // An iteration, recorded beside the one before, is over on all ranks.
@@ -80,6 +85,7 @@ class Guards {
     std::int64_t iteration;
     Way way;
     Regime regime;
+    bool has_plan;
   };
 
   std::map<Regime, Guard> guards_;

@@ -14,8 +14,15 @@ using prediction::is_time;
 
 namespace {
 
+// How long before the first bucket a plan is due, as a share of the time from the start on: it has
+// to be decided and handed round.
+constexpr double lead = 1.0 / 16;
+constexpr std::size_t most_edges = 64;
 constexpr double smoothing = 0.3;  // weight of the newest computation time
 constexpr std::size_t most_loops = 256;
+// A single time that is more than so many median computations long teaches no more than that.
+constexpr double longest_believed = 10;
+constexpr double deviations_per_spread = 1.25;  // of normal values, from their mean deviation
 
 const IterationId& id_of(const Report& report) {
   return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);
@@ -53,6 +60,8 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       [&](const Started& r) {
         if (!is_time(r.at_s)) return false;
         rank.predictor.start(r.at_s);
+        const auto last = std::max_element(r.finish_s.begin(), r.finish_s.end());
+        rank.free_s = last != r.finish_s.end() && is_time(*last) ? *last : r.at_s;
         rank.start_s = r.at_s;
         rank.started = true;
         start(loop, id, records);
@@ -60,7 +69,10 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       },
       [&](const EdgeReached& r) {
         rank.predictor.edge(r.fraction, r.at_s);
-        if (r.fraction > rank.newest_edge && r.fraction < 1) rank.newest_edge = r.fraction;
+        if (r.fraction > rank.newest_edge && r.fraction < 1 && rank.edges.size() < most_edges) {
+          rank.newest_edge = r.fraction;
+          rank.edges.emplace_back(r.fraction, r.at_s);
+        }
         return false;
       },
       [&](const Asked& r) {
@@ -70,6 +82,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       [&](const Arrived& r) {
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;
+        learn(loop, id.iteration);
         return false;
       },
   };
@@ -99,7 +112,7 @@ void Leader::start(Loop& loop, const IterationId& id, const Records& records) co
 }
 
 bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
-  if (!choose_) return false;
+  if (!choose_ || !guarded_) return false;
   std::optional<Way> way = loop.guards.chosen(iteration);
   if (!way) {
     const auto regime = Guards::regime_of(lateness_s(loop), transfer_s(loop));
@@ -121,18 +134,35 @@ double Leader::transfer_s(const Loop& loop) const {
 // By how much each rank computes longer than the median, again and again. Within a rank's own ups
 // and downs a difference from the others is chance.
 std::vector<double> Leader::lateness_s(const Loop& loop) const {
-  std::vector<double> computed, lateness(ranks_, 0);
-  for (const Rank& rank : loop.ranks)
-    if (rank.compute_s >= 0) computed.push_back(rank.compute_s);
-  if (computed.empty()) return lateness;
-  const double middle_s = median(computed);
-  for (int r = 0; r < ranks_; ++r) {
-    const Rank& rank = loop.ranks[r];
-    if (rank.compute_s < 0) continue;
-    const double off_s = rank.compute_s - middle_s;
-    lateness[r] = std::copysign(std::max(std::abs(off_s) - rank.compute_spread_s, 0.0), off_s);
+  std::vector<double> lateness;
+  for (const Rank& rank : loop.ranks) {
+    const double lasting_s = std::max(std::abs(rank.longer_s) - 2 * rank.spread_s, 0.0);
+    lateness.push_back(std::copysign(lasting_s, rank.longer_s));
   }
   return lateness;
+}
+
+// Compared with the median rank's, since a pause of all ranks says nothing of the next iteration.
+void Leader::learn(Loop& loop, std::int64_t iteration) const {
+  std::vector<double> computed_s;
+  for (const Rank& rank : loop.ranks) {
+    if (rank.arrived != iteration || !rank.started || !is_duration(rank.computed_s)) return;
+    computed_s.push_back(rank.computed_s);
+  }
+  const double middle_s = median(computed_s);
+  const bool first = loop.learned < 0;
+  loop.learned = iteration;
+  loop.compute_s =
+      first
+          ? middle_s
+          : loop.compute_s + smoothing * (std::min(middle_s, 2 * loop.compute_s) - loop.compute_s);
+  for (Rank& rank : loop.ranks) {
+    const double most_s = longest_believed * loop.compute_s;
+    const double longer_s = std::clamp(rank.computed_s - middle_s, -most_s, most_s);
+    if (first) rank.longer_s = longer_s;
+    rank.spread_s += smoothing * (std::abs(longer_s - rank.longer_s) - rank.spread_s);
+    rank.longer_s += smoothing * (longer_s - rank.longer_s);
+  }
 }
 
 std::optional<Guard> Leader::guard(std::int64_t loop) const {
@@ -145,14 +175,12 @@ void Leader::Rank::finish(const Arrived& report) {
   predictor.finish(report.arrivals_s);
   arrived = report.id.iteration;
   arrivals_s = report.arrivals_s;
-  usual_edge = newest_edge;
-  if (!started || arrivals_s.empty()) return;
-  const double last_s = *std::max_element(arrivals_s.begin(), arrivals_s.end());
-  const double took_s = std::max(last_s - start_s, 0.0);
-  if (!is_duration(took_s)) return;
-  if (compute_s < 0) compute_s = took_s;
-  compute_spread_s += smoothing * (std::abs(took_s - compute_s) - compute_spread_s);
-  compute_s += smoothing * (took_s - compute_s);
+  if (arrivals_s.empty()) return;
+  const double due_s = arrivals_s.front() - lead * std::max(arrivals_s.front() - start_s, 0.0);
+  usual_edge = 0;
+  for (const auto& [fraction, at_s] : edges)
+    if (at_s <= due_s) usual_edge = fraction;
+  computed_s = std::max(*std::max_element(arrivals_s.begin(), arrivals_s.end()) - free_s, 0.0);
 }
 
 // One more rank asks.
@@ -179,6 +207,7 @@ double Leader::next_overdue_s() const {
 void Leader::enter(Rank& rank, std::int64_t iteration) {
   if (iteration == rank.iteration) return;
   rank.iteration = iteration;
+  rank.edges.clear();
   rank.newest_edge = 0;
   rank.started = false;
 }
@@ -194,16 +223,15 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   Plan plan{id.loop, id.iteration, {}};
   std::vector<std::vector<double>> predicted_s;
   const bool without = goes_without(loop, id.iteration);  // what is predicted is told all the same
-  for (std::size_t b = 0; choose_ && b < loop.sizes.size(); ++b) {
-    predicted_s.emplace_back();
-    const Forecast expected = forecast(loop, id.iteration, b, now_s, predicted_s.back());
-    if (expected.arrivals_s.empty()) return plan;  // nothing to go by yet
-    if (without) continue;
-    const BucketSize size = loop.sizes[b];
-    const auto key = choose_(size.elements, size.element_bytes, expected);
-    if (!key) return plan;
-    plan.buckets.push_back({size.elements, size.element_bytes, *key});
+  const IterationForecast expected = forecast(loop, id.iteration, now_s, predicted_s);
+  const bool predicts = choose_ && !loop.sizes.empty();
+  if (predicts && expected.buckets.empty()) return plan;  // nothing to go by yet
+  const auto chosen = predicts && !without ? choose_(expected) : std::nullopt;
+  for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {
+    const BucketSize& size = loop.sizes[b];
+    plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});
   }
+  if (plan.buckets.empty()) loop.guards.note_no_plan(id.iteration);
   const auto ready = std::count_if(loop.ranks.begin(), loop.ranks.end(), [&](const Rank& rank) {
     return rank.iteration == id.iteration && rank.ready();
   });
@@ -220,36 +248,49 @@ Prediction Leader::predict(const Rank& rank, std::int64_t iteration, std::size_t
   return {noted ? rank.arrivals_s[bucket] : now_s, 0, true};
 }
 
+// No buckets: there is nothing to go by yet. A rank's errors are those of its last bucket.
+IterationForecast Leader::forecast(const Loop& loop, std::int64_t iteration, double now_s,
+                                   std::vector<std::vector<double>>& predicted_s) const {
+  IterationForecast forecast;
+  if (!choose_) return forecast;
+  for (std::size_t b = 0; b < loop.sizes.size(); ++b) {
+    predicted_s.emplace_back();
+    if (!predict(loop, iteration, b, now_s, predicted_s.back(), forecast)) return {};
+    const std::uint64_t elements = loop.sizes[b].elements;
+    forecast.buckets.push_back({elements * loop.sizes[b].element_bytes, elements});
+  }
+  if (loop.learned < 0) return forecast;
+  for (const Rank& rank : loop.ranks) {
+    forecast.compute_s.push_back(std::max(loop.compute_s + rank.longer_s, 0.0));
+    forecast.spreads_s.push_back(deviations_per_spread * rank.spread_s);
+  }
+  return forecast;
+}
+
 // Ranks of which nothing is known are taken for the median of the others, doubtfully.
-Forecast Leader::forecast(const Loop& loop, std::int64_t iteration, std::size_t bucket,
-                          double now_s, std::vector<double>& predicted_s) const {
-  Forecast forecast;
+bool Leader::predict(const Loop& loop, std::int64_t iteration, std::size_t bucket, double now_s,
+                     std::vector<double>& predicted_s, IterationForecast& forecast) const {
   predicted_s.assign(ranks_, std::numeric_limits<double>::quiet_NaN());
   forecast.errors_s.assign(ranks_, 0);
   std::vector<double> known;
   for (int r = 0; r < ranks_; ++r) {
-    const Rank& rank = loop.ranks[r];
-    const Prediction prediction = predict(rank, iteration, bucket, now_s);
+    const Prediction prediction = predict(loop.ranks[r], iteration, bucket, now_s);
     if (!prediction.known) continue;
     predicted_s[r] = prediction.arrival_s;
     forecast.errors_s[r] = prediction.error_s;
     known.push_back(prediction.arrival_s);
   }
-  if (known.empty()) return {};
-  forecast.arrivals_s = predicted_s;
+  if (known.empty()) return false;
+  forecast.arrivals_s.push_back(predicted_s);
   const double middle_s = median(known);
   const auto [least, most] = std::minmax_element(known.begin(), known.end());
   for (int r = 0; r < ranks_; ++r) {
     if (std::isnan(predicted_s[r])) {
-      forecast.arrivals_s[r] = middle_s;
+      forecast.arrivals_s.back()[r] = middle_s;
       forecast.errors_s[r] = *most - *least;
     }
   }
-  // Only differences count, as to who is to be freed first.
-  forecast.compute_s = lateness_s(loop);
-  const double least_s = *std::min_element(forecast.compute_s.begin(), forecast.compute_s.end());
-  for (double& compute_s : forecast.compute_s) compute_s -= least_s;
-  return forecast;
+  return true;
 }
 
 }  // namespace patallreduce::monitor

@@ -1,11 +1,12 @@
 // Turns the reports of all ranks into one plan per iteration. No thread, no clock, no messages.
 //
-// A plan is decided when every rank has made the last progress report it usually makes. When a rank
-// asks, having arrived, the others have a little longer: until half of the ranks have asked, or for
-// the time of one transfer of the iteration's buckets. A rank that its last all-reduce let go
-// before the others is also the first to come back, when nobody else has reported anything yet; and
-// one rank's start cannot shorten an all-reduce by more than that. What is missing is filled from
-// history, and silence counts: who should have reported by now is late.
+// A plan is decided when every rank has made the last progress report that it usually makes well
+// before its first bucket is ready. When a rank asks, having arrived, the others have a little
+// longer: until half of the ranks have asked, or for the time of one transfer of the iteration's
+// buckets. A rank that its last all-reduce let go before the others is also the first to come back,
+// when nobody else has reported anything yet; and one rank's start cannot shorten an all-reduce by
+// more than that. What is missing is filled from history, and silence counts: who should have
+// reported by now is late.
 //
 // Where the loop was measured to be faster without plans (monitor/guard.h), an empty plan is
 // decided as soon as all ranks have started, so that nobody has to wait for it.
@@ -23,7 +24,7 @@
 #include "monitor/records.h"
 #include "monitor/reports.h"
 #include "prediction/predictor.h"
-#include "selection/selector.h"
+#include "selection/planner.h"
 
 namespace patallreduce::monitor {
 
@@ -31,21 +32,23 @@ using prediction::Job;
 using prediction::Prediction;
 using prediction::Predictor;
 using schedule::ScheduleKey;
-using selection::Forecast;
+using selection::IterationForecast;
+using selection::IterationPlan;
 
 class Leader {
  public:
   // Nothing: it cannot choose yet.
-  using Chooser = std::function<std::optional<ScheduleKey>(
-      std::uint64_t elements, std::uint32_t element_bytes, const Forecast& forecast)>;
+  using Chooser = std::function<std::optional<IterationPlan>(const IterationForecast&)>;
 
   explicit Leader(int ranks) : ranks_(ranks) {}
 
   // Until it is set, plans leave every call its own schedule, and are decided when the first rank
   // asks. `patience_s_per_byte`: how long a rank that asks may wait for half of the others.
-  void set_chooser(Chooser choose, double patience_s_per_byte = 0) {
+  // `guarded`: plans that were measured to be slower than none are given up.
+  void set_chooser(Chooser choose, double patience_s_per_byte = 0, bool guarded = true) {
     choose_ = std::move(choose);
     patience_s_per_byte_ = patience_s_per_byte;
+    guarded_ = guarded;
   }
 
   // Returns the plan that this report made due. `now_s`: finite, of the leader's own clock; what
@@ -64,13 +67,16 @@ class Leader {
     Predictor predictor;
     std::int64_t iteration = -1;  // of its newest report
     double start_s = 0;
+    double free_s = 0;  // since when it computes: its last result of the iteration before
     bool started = false;
-    double newest_edge = 0;          // fraction, of this iteration
-    double usual_edge = 0;           // the last one of the iteration before
-    std::int64_t arrived = -1;       // newest iteration with all buckets handed over
+    std::vector<std::pair<double, double>> edges;  // of this iteration: fraction, time
+    double newest_edge = 0;                        // of these
+    double usual_edge = 0;      // the last one of the iteration before that a plan can wait for
+    std::int64_t arrived = -1;  // newest iteration with all buckets handed over
     std::vector<double> arrivals_s;  // of that
-    double compute_s = -1;           // from start to last arrival, smoothed; < 0: unknown
-    double compute_spread_s = 0;     // how far single ones are from it, smoothed
+    double computed_s = 0;           // from free_s to the last of them
+    double longer_s = 0;             // than the median rank's, smoothed
+    double spread_s = 0;             // how far single ones are from that, smoothed
     void finish(const Arrived& report);
     bool ready() const { return usual_edge > 0 && newest_edge >= usual_edge; }
   };
@@ -81,6 +87,8 @@ class Leader {
   struct Loop {
     std::vector<Rank> ranks;
     std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
+    std::int64_t learned = -1;              // newest iteration that all ranks have computed
+    double compute_s = 0;                   // the median rank's, smoothed; known with `learned`
     std::int64_t planned = -1;              // newest iteration with a plan
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started
@@ -97,14 +105,18 @@ class Leader {
   bool due(const Loop& loop, std::int64_t iteration) const;
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
-  Forecast forecast(const Loop& loop, std::int64_t iteration, std::size_t bucket, double now_s,
-                    std::vector<double>& predicted_s) const;
+  void learn(Loop& loop, std::int64_t iteration) const;
+  IterationForecast forecast(const Loop& loop, std::int64_t iteration, double now_s,
+                             std::vector<std::vector<double>>& predicted_s) const;
+  bool predict(const Loop& loop, std::int64_t iteration, std::size_t bucket, double now_s,
+               std::vector<double>& predicted_s, IterationForecast& forecast) const;
   static Prediction predict(const Rank& rank, std::int64_t iteration, std::size_t bucket,
                             double now_s);
 
   int ranks_;
   Chooser choose_;
   double patience_s_per_byte_ = 0;
+  bool guarded_ = true;
   std::map<std::int64_t, Loop> loops_;
 };
 

@@ -43,9 +43,9 @@ void Monitor::report(Report report) {
   driver_.wake();
 }
 
-void Monitor::set_chooser(Leader::Chooser choose, double patience_s_per_byte) {
+void Monitor::set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded) {
   std::lock_guard lock(records_mutex_);
-  leader_.set_chooser(std::move(choose), patience_s_per_byte);
+  leader_.set_chooser(std::move(choose), patience_s_per_byte, guarded);
 }
 
 double Monitor::own_clock_s() const { return now_s() + options_.clock_skew_s; }

@@ -47,7 +47,7 @@ class Monitor final : private Driven {
   void report(Report report);
   // How plans are chosen; until it is set they leave every call its own schedule. Used on the
   // leader alone, from the monitor's thread.
-  void set_chooser(Leader::Chooser choose, double patience_s_per_byte);
+  void set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded = true);
 
   double offset_s() const;  // from this rank's clock to the leader's
   std::vector<IterationRecord> records() const;

@@ -14,16 +14,6 @@ constexpr double longest_gap_scales = 4;
 constexpr double errors_per_scale = 32;  // smaller ones cannot matter
 constexpr int most_error_level = 12;
 
-void check_values(const char* name, const std::vector<double>& values, int ranks, double least) {
-  PATR_CHECK(values.size() == std::size_t(ranks), ScheduleError, "forecast: expected ", ranks,
-             " values in ", name, ", got ", values.size());
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    PATR_CHECK(std::isfinite(values[rank]) && values[rank] >= least, ScheduleError,
-               "forecast: expected finite ", name, least == 0 ? " >= 0" : "", ", got ",
-               values[rank], " for rank ", rank);
-  }
-}
-
 // Errors count in powers of two.
 int error_level(double error_s, double scale_s) {
   const double parts = error_s / scale_s * errors_per_scale;
@@ -71,6 +61,16 @@ void add_levels(const std::vector<double>& values_s, double quantum_s, std::int3
 }
 
 }  // namespace
+
+void check_values(const char* name, const std::vector<double>& values, int ranks, double least) {
+  PATR_CHECK(values.size() == std::size_t(ranks), ScheduleError, "forecast: expected ", ranks,
+             " values in ", name, ", got ", values.size());
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    PATR_CHECK(std::isfinite(values[rank]) && values[rank] >= least, ScheduleError,
+               "forecast: expected finite ", name, least == 0 ? " >= 0" : "", ", got ",
+               values[rank], " for rank ", rank);
+  }
+}
 
 void check(const Forecast& forecast, int ranks) {
   check_values("arrivals_s", forecast.arrivals_s, ranks, -HUGE_VAL);

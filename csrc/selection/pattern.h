@@ -20,7 +20,8 @@ struct Forecast {
   std::vector<double> compute_s;   // from having a result to the next arrival; empty: equal
 };
 
-// Throws ScheduleError, naming rank and value.
+// Throws ScheduleError, naming rank and value: one finite value per rank, >= least.
+void check_values(const char* name, const std::vector<double>& values, int ranks, double least);
 void check(const Forecast& forecast, int ranks);
 
 struct PatternClass {

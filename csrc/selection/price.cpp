@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "selection/samples.h"
 
 namespace patallreduce::selection {
 
@@ -16,21 +17,6 @@ constexpr int many_ranks = 16;  // from here on fewer samples
 constexpr double average_weight = 0.1;
 // By so much an estimate is dearer than the safe candidate's that a simulation can be saved.
 constexpr double hopeless = 1.25;
-constexpr std::size_t most_prepared = 16;
-
-// Deterministic standard normal values: Box and Muller's, from a counter's hash (splitmix64).
-double uniform(std::uint64_t counter) {
-  std::uint64_t x = (counter + 1) * 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53 + 0x1p-54;
-}
-
-double normal(std::uint64_t counter) {
-  const double pi = std::acos(-1.0);
-  return std::sqrt(-2 * std::log(uniform(2 * counter))) *
-         std::cos(2 * pi * uniform(2 * counter + 1));
-}
 
 // The mean, and pairs of samples to both sides of it: their mean is the forecast's.
 std::vector<std::vector<double>> sampled(const Forecast& forecast) {
@@ -72,34 +58,12 @@ struct Pricer::Pattern {
 
   // The ranks' values in `order`.
   Pattern in(const std::vector<std::size_t>& order) const {
-    Pattern result;
-    for (const std::size_t rank : order) {
-      result.arrivals_s.push_back(arrivals_s[rank]);
-      result.compute_s.push_back(compute_s[rank]);
-    }
-    return result;
+    return {in_order(arrivals_s, order), in_order(compute_s, order), {}};
   }
 
-  std::vector<std::size_t> order() const {
-    std::vector<std::size_t> order(arrivals_s.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-      return arrivals_s[a] < arrivals_s[b];
-    });
-    return order;
-  }
-
-  // Of a chain that grows: a rank knows where to send two messages after its successor's arrival;
-  // the last is known as soon as the others have come. An upper bound: a rank need not wait for
-  // its successor to add.
   Pattern as_a_chain_grows(double latency_s) const {
-    Pattern chain = in(order());
-    chain.begins_s = chain.arrivals_s;
-    const std::size_t ranks = arrivals_s.size();
-    for (std::size_t place = 0; place + 1 < ranks; ++place) {
-      const double tells_s = chain.arrivals_s[std::min(place + 1, ranks - 2)];
-      chain.begins_s[place] = std::max(chain.begins_s[place], tells_s + 2 * latency_s);
-    }
+    Pattern chain = in(order_of(arrivals_s));
+    chain.begins_s = chain_begins_s(chain.arrivals_s, latency_s);
     return chain;
   }
 };
@@ -111,7 +75,7 @@ struct Pricer::Patterns {
   Patterns(const Forecast& forecast, double latency_s) {
     for (std::vector<double>& arrivals_s : sampled(forecast))
       by_rank.push_back({std::move(arrivals_s), forecast.compute_s, {}});
-    const std::vector<std::size_t> order = by_rank.front().order();
+    const std::vector<std::size_t> order = order_of(by_rank.front().arrivals_s);
     for (const Pattern& pattern : by_rank) {
       by_order.push_back(pattern.in(order));
       by_real_order.push_back(pattern.as_a_chain_grows(latency_s));
@@ -135,11 +99,14 @@ struct Pricer::Patterns {
   }
 };
 
-Pricer::Pricer(int ranks, const Link& link) : ranks_(ranks), link_(link) {}
+Pricer::Pricer(int ranks, const Link& link) : ranks_(ranks), link_(link), schedules_(ranks, link) {}
 
 std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& pattern_class,
                                   const Forecast& forecast) {
   const Patterns patterns(forecast, link_.latency_s);
+  const auto arrivals = pattern_class.levels.begin();
+  const std::vector<std::int32_t> levels(arrivals, arrivals + ranks_);
+  schedules_.make_room();
   std::vector<Priced> all;
   double safe_s = HUGE_VAL;  // the first candidate's estimate
   for (const Algorithm* algorithm : algorithms::candidates()) {
@@ -162,7 +129,7 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
         ranks_ <= most_simulated_ranks && (!has_estimate || estimate_s <= hopeless * safe_s);
     if (!simulates && !has_estimate) continue;
     for (const int segments : counts) {
-      ScheduleKey key = key_of(candidate, segments, bucket, pattern_class, forecast);
+      ScheduleKey key = schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s);
       const double price_s = simulates ? simulated_s(candidate, key, bucket, patterns) : estimate_s;
       all.push_back({std::move(key), price_s});
     }
@@ -179,50 +146,13 @@ double Pricer::estimated_s(const Algorithm& candidate, int segments, const Bucke
 
 double Pricer::simulated_s(const Algorithm& candidate, const ScheduleKey& key, const Bucket& bucket,
                            const Patterns& patterns) {
-  const auto run = [&](Simulation& simulation) {
+  const auto run = [&](const Simulation& simulation) {
     return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
       return simulation.run(bucket.bytes, link_, pattern).finish_s;
     });
   };
-  if (candidate.uses != Uses::times) return run(prepared(candidate, key.segments));
-  Simulation simulation(
-      generate(candidate, {ranks_, key.segments, key.arrivals_s, key.segment_time_s, 0}));
-  return run(simulation);
-}
-
-// Without arrivals: the order is the ranks'.
-Simulation& Pricer::prepared(const Algorithm& candidate, int segments) {
-  const std::pair key(&candidate, segments);
-  const auto found = prepared_.find(key);
-  if (found != prepared_.end()) return found->second;
-  if (prepared_.size() >= most_prepared) prepared_.clear();
-  Simulation simulation(generate(candidate, {ranks_, segments, {}, 0, 0}));
-  return prepared_.emplace(key, std::move(simulation)).first->second;
-}
-
-ScheduleKey Pricer::key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
-                           const PatternClass& pattern_class, const Forecast& forecast) const {
-  ScheduleKey key{candidate.name, segments, {}, 0};
-  const auto begin = pattern_class.levels.begin(), end = begin + ranks_;
-  if (candidate.uses == Uses::times) key.segment_time_s = 2;
-  if (candidate.uses == Uses::nothing || candidate.uses == Uses::real_order) return key;
-  if (*std::max_element(begin, end) == 0) return key;
-  if (candidate.uses == Uses::order) {
-    std::vector<std::int32_t> present(begin, end);
-    std::sort(present.begin(), present.end());
-    present.erase(std::unique(present.begin(), present.end()), present.end());
-    for (auto level = begin; level != end; ++level) {
-      const auto found = std::lower_bound(present.begin(), present.end(), *level);
-      key.arrivals_s.push_back(static_cast<double>(found - present.begin()));
-    }
-  } else {
-    const double half_s =
-        (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes)) / ranks_) / 2;
-    for (const double arrival_s : forecast.arrivals_s) {
-      key.arrivals_s.push_back(std::nearbyint(arrival_s / half_s));
-    }
-  }
-  return key;
+  if (candidate.uses != Uses::times) return run(schedules_.prepared(candidate, key.segments));
+  return run(schedules_.generated(candidate, key));
 }
 
 }  // namespace patallreduce::selection

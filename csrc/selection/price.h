@@ -6,22 +6,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
-#include "algorithms/registry.h"
-#include "pricing/simulation.h"
-#include "schedule/schedule_key.h"
 #include "selection/pattern.h"
+#include "selection/schedules.h"
 
 namespace patallreduce::selection {
-
-using algorithms::Algorithm;
-using algorithms::Bucket;
-using pricing::Link;
-using pricing::Simulation;
-using schedule::ScheduleKey;
 
 struct Priced {
   ScheduleKey key;
@@ -45,13 +35,10 @@ class Pricer {
                      const Patterns& patterns) const;
   double simulated_s(const Algorithm& candidate, const ScheduleKey& key, const Bucket& bucket,
                      const Patterns& patterns);
-  ScheduleKey key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
-                     const PatternClass& pattern_class, const Forecast& forecast) const;
-  Simulation& prepared(const Algorithm& candidate, int segments);
 
   int ranks_;
   Link link_;
-  std::map<std::pair<const Algorithm*, int>, Simulation> prepared_;  // by segments, too
+  Schedules schedules_;
 };
 
 }  // namespace patallreduce::selection

@@ -74,8 +74,8 @@ class Settler:
             self._link = self._meter.measure(torch.float32)
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
-            self._monitor.set_selector(
-                _core.Selector(self._ranks, self._link), 1 / self._link.bytes_per_s
+            self._monitor.set_planner(
+                _core.Planner(self._ranks, self._link), 1 / self._link.bytes_per_s
             )
         return self._link
 

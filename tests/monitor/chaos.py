@@ -32,6 +32,8 @@ from tests.threads import each_rank
 
 # Slow, so that a few thousand elements are worth a plan; less than _SMALLEST are not.
 LINK = Link(50e-6, 2e6)
+# A plan may be so much slower than none: there always is one.
+_ANY = -100.0
 _SMALLEST, _LARGEST = 100, 12000
 _MODELS = 2
 _TIMEOUT_S = 60.0
@@ -70,6 +72,11 @@ class ChaoticRank:
     def __init__(self, communicator: Communicator, weather: Weather) -> None:
         self._communicator = communicator
         self._weather = weather
+        assert communicator.link == LINK
+        monitor = communicator.session.monitor
+        if monitor is not None:
+            planner = _core.Planner(communicator.ranks, LINK, _ANY)
+            monitor.set_planner(planner, 1 / LINK.bytes_per_s, guarded=False)
         self._both = random.Random(weather.seed)
         self._own = random.Random(weather.seed * 1009 + communicator.rank + 1)
         self._models = [communicator.session.new_loop() for _ in range(_MODELS)]

@@ -10,7 +10,7 @@ FRACTIONS = (0.25, 0.5, 0.75)
 
 
 def leader(ranks, chooses=True):
-    return _core.Leader(ranks, _core.Selector(ranks, LINK) if chooses else None)
+    return _core.Leader(ranks, _core.Planner(ranks, LINK) if chooses else None)
 
 
 class Job:

@@ -25,7 +25,7 @@ def assert_chaotic(seen, planned=0.3):
     """It says nothing if hardly anything was planned, or always the same."""
     assert seen["planned"] > planned
     assert seen["schedules"] > 2
-    assert {"slt", "slt_dynamic", "prr"} & set(seen["algorithms"])  # whichever auto prefers
+    assert set(seen["algorithms"]) - {"ring"}, "whichever plans prefer"
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 8])

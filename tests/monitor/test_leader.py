@@ -70,13 +70,13 @@ def test_a_late_rank_is_learned_and_a_moved_one_learned_again():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_rank_that_was_long_by_chance_is_not_freed_first(seed):
-    """Lateness at random says nothing of the next computation: together they run a ring."""
+    """Lateness at random says nothing of the next computation: no plan puts anybody last."""
     drawn = random.Random(seed)
     job = Job(RANKS)
     for _ in range(15):
         job.iterate([drawn.uniform(0.1, 0.2) for _ in range(RANKS)])
     _, _, plan = only(job.iterate([0.15] * RANKS))
-    assert plan.buckets[0][2] == "ring"
+    assert all(arrivals_s == [] for *_, arrivals_s in plan.buckets)
 
 
 def test_progress_shows_a_late_rank_in_the_same_iteration():
@@ -97,16 +97,16 @@ def test_plans_name_the_sizes_that_the_leader_saw_last():
     for _ in range(3):
         plan = only(job.iterate(SLOW))[2]
     assert [bucket[:2] for bucket in plan.buckets] == SIZES
-    job.sizes = [(1000, 8)]  # the buckets were rebuilt
+    job.sizes = [(1 << 17, 8)]  # the buckets were rebuilt
     assert [b[:2] for b in only(job.iterate(SLOW))[2].buckets] == SIZES
-    assert [b[:2] for b in only(job.iterate(SLOW))[2].buckets] == [(1000, 8)]
+    assert [b[:2] for b in only(job.iterate(SLOW))[2].buckets] == job.sizes
 
 
 def test_buckets_without_elements_do_no_harm():
-    job = Job(RANKS, sizes=[(0, 4), (5, 4)])
+    job = Job(RANKS, sizes=[(0, 4), (1 << 18, 4)])
     for _ in range(4):
         plan = only(job.iterate(SLOW))[2]
-    assert [bucket[0] for bucket in plan.buckets] == [0, 5]
+    assert [bucket[0] for bucket in plan.buckets] == [0, 1 << 18]
 
 
 def test_iterations_may_be_left_out():

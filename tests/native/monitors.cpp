@@ -25,7 +25,8 @@ using monitor::Report;
 using monitor::Started;
 using schedule::Plan;
 using schedule::ScheduleKey;
-using selection::Forecast;
+using selection::IterationForecast;
+using selection::IterationPlan;
 using transport::Delayed;
 using transport::Loopback;
 using transport::LoopbackHub;
@@ -61,14 +62,18 @@ Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
 
 // Chooses something else every time, so that a rank with another plan would be found.
 Leader::Chooser moody(std::shared_ptr<Random> random) {
-  return [random](std::uint64_t, std::uint32_t, const Forecast& forecast) {
+  return [random](const IterationForecast& forecast) {
     static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic"};
-    ScheduleKey key{names[pick(*random, 0, 3)], pick(*random, 1, 20), {}, 1e-3};
-    if (key.algorithm != "prr") key.segment_time_s = 0;
-    if (key.algorithm != "ring")
-      for (std::size_t r = 0; r < forecast.arrivals_s.size(); ++r)
-        key.arrivals_s.push_back(pick(*random, 0, 9));
-    return std::optional(key);
+    IterationPlan plan;
+    for (const std::vector<double>& arrivals_s : forecast.arrivals_s) {
+      ScheduleKey key{names[pick(*random, 0, 3)], pick(*random, 1, 20), {}, 1e-3};
+      if (key.algorithm != "prr") key.segment_time_s = 0;
+      if (key.algorithm != "ring")
+        for (std::size_t r = 0; r < arrivals_s.size(); ++r)
+          key.arrivals_s.push_back(pick(*random, 0, 9));
+      plan.keys.push_back(std::move(key));
+    }
+    return std::optional(plan);
   };
 }
 

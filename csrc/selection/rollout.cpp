@@ -1,0 +1,141 @@
+#include "selection/rollout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "selection/samples.h"
+
+namespace patallreduce::selection {
+
+using algorithms::Uses;
+using pricing::InFlight;
+using pricing::PortsBusy;
+
+namespace {
+
+double value(const std::vector<double>& values, std::size_t rank) {
+  return values.empty() ? 0 : values[rank];
+}
+
+// Messages that are cut as finely as they are sent would take too long to simulate.
+int coarse(const Way& way, int ranks) {
+  constexpr int enough = 8;
+  const int parts = way.algorithm->pricing.parts(ranks);
+  return std::min(way.segments, parts * ((enough + parts - 1) / parts));
+}
+
+// Who is at which place of the schedule; empty: rank r at place r.
+std::vector<std::size_t> places(const Way& way, const std::vector<double>& expected_s,
+                                const std::vector<double>& real_s) {
+  if (way.algorithm->uses == Uses::order) return order_of(expected_s);
+  if (way.algorithm->uses == Uses::real_order) return order_of(real_s);
+  return {};
+}
+
+// By place: when it can take part.
+std::vector<double> begins_s(const Way& way, const std::vector<std::size_t>& order,
+                             double latency_s, const std::vector<double>& real_s) {
+  if (order.empty()) return real_s;
+  const std::vector<double> arrivals_s = in_order(real_s, order);
+  return way.algorithm->dynamic() ? chain_begins_s(arrivals_s, latency_s) : arrivals_s;
+}
+
+void take_later(const std::vector<double>& by_place_s, const std::vector<std::size_t>& order,
+                std::vector<double>& by_rank_s) {
+  for (std::size_t place = 0; place < by_place_s.size(); ++place) {
+    double& of_rank_s = by_rank_s[order.empty() ? place : order[place]];
+    of_rank_s = std::max(of_rank_s, by_place_s[place]);
+  }
+}
+
+}  // namespace
+
+// One that is to be simulated: its collectives, and who is at which place of them.
+struct Rollout::Iteration {
+  std::vector<InFlight> collectives;
+  std::vector<std::vector<std::size_t>> orders;  // by collective and place
+  std::deque<Simulation> generated;              // what collectives point to
+
+  // expected_s: what the schedule is made from; real_s: when ranks arrive.
+  void add(Schedules& schedules, const Way& way, const Bucket& bucket, double latency_s,
+           const std::vector<double>& expected_s, const std::vector<double>& real_s) {
+    const int segments = coarse(way, static_cast<int>(real_s.size()));
+    const Simulation* simulation;
+    if (way.algorithm->uses == Uses::times) {
+      const auto key = schedules.key_of(*way.algorithm, segments, bucket, {}, expected_s);
+      simulation = &generated.emplace_back(schedules.generated(*way.algorithm, key));
+    } else {
+      simulation = &schedules.prepared(*way.algorithm, segments);
+    }
+    const auto order = places(way, expected_s, real_s);
+    collectives.push_back({simulation,
+                           bucket.bytes,
+                           {order.begin(), order.end()},
+                           begins_s(way, order, latency_s, real_s),
+                           (way.segments + segments / 2) / segments});
+    orders.push_back(order);
+  }
+
+  // When each rank has its last result.
+  std::vector<double> finish_s(const Link& link, PortsBusy& busy) const {
+    const std::vector<std::vector<double>> all_s = run_together(collectives, link, busy);
+    std::vector<double> last_s(all_s.front().size(), -HUGE_VAL);
+    for (std::size_t b = 0; b < all_s.size(); ++b) take_later(all_s[b], orders[b], last_s);
+    return last_s;
+  }
+};
+
+// The same, of one bucket after the other. last_s: when each rank has its last result so far.
+void Rollout::estimate(const Way& way, const Bucket& bucket, const std::vector<double>& expected_s,
+                       std::vector<double> real_s, std::vector<double>& last_s) const {
+  for (std::size_t rank = 0; rank < real_s.size(); ++rank)
+    real_s[rank] = std::max(real_s[rank], last_s[rank]);
+  const auto order = places(way, expected_s, real_s);
+  const auto bytes = static_cast<double>(bucket.bytes);
+  const std::vector<double> arrivals_s = begins_s(way, order, link_.latency_s, real_s);
+  take_later(way.algorithm->pricing.estimate(arrivals_s, way.segments, bytes, link_), order,
+             last_s);
+}
+
+double Rollout::end_s(const std::vector<Way>& ways, const IterationForecast& forecast, int sample) {
+  schedules_.make_room();
+  const auto ranks = std::size_t(ranks_);
+  const std::vector<double>& last_s = forecast.arrivals_s.back();
+  const double side = sample == 0 ? 0 : sample % 2 == 1 ? 1 : -1;
+  const auto series = static_cast<std::uint64_t>((sample + 1) / 2);
+  std::vector<std::vector<double>> expected_s = forecast.arrivals_s;
+  PortsBusy busy;
+  double end_s = -HUGE_VAL;
+  for (int i = 0; i < look_ahead; ++i) {
+    const std::vector<double>& spread_s = i == 0 ? forecast.errors_s : forecast.spreads_s;
+    std::vector<double> off_s(ranks, 0);
+    for (std::size_t rank = 0; rank < ranks && side != 0; ++rank) {
+      const std::uint64_t counter = (series * look_ahead + std::uint64_t(i)) * ranks + rank;
+      off_s[rank] = side * normal(counter) * value(spread_s, rank);
+    }
+    Iteration iteration;
+    std::vector<double> finish_s(ranks, -HUGE_VAL);
+    for (std::size_t b = 0; b < ways.size(); ++b) {
+      std::vector<double> real_s = expected_s[b];
+      for (std::size_t rank = 0; rank < ranks; ++rank) real_s[rank] += off_s[rank];
+      const Bucket& bucket = forecast.buckets[b];
+      if (ranks_ > most_simulated_ranks) {
+        estimate(ways[b], bucket, expected_s[b], std::move(real_s), finish_s);
+      } else {
+        iteration.add(schedules_, ways[b], bucket, link_.latency_s, expected_s[b], real_s);
+      }
+    }
+    if (ranks_ <= most_simulated_ranks) finish_s = iteration.finish_s(link_, busy);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const double next_s = finish_s[rank] + value(forecast.compute_s, rank);
+      end_s = std::max(end_s, next_s);
+      for (std::size_t b = 0; b < ways.size(); ++b)
+        expected_s[b][rank] = next_s - (last_s[rank] - forecast.arrivals_s[b][rank]);
+    }
+  }
+  return end_s;
+}
+
+}  // namespace patallreduce::selection

@@ -1,0 +1,54 @@
+// What becomes of a job whose buckets are reduced in a certain way: its next iterations, simulated.
+//
+// Buckets in flight share the ranks' ports, and whom an all-reduce lets go late arrives late at the
+// next one. So ways are not compared by one collective but by how far the job has come after three
+// iterations: all buckets of an iteration run on shared ports (pricing/simulation.h), and each rank
+// computes from its last result to its next arrivals.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/registry.h"
+#include "selection/schedules.h"
+
+namespace patallreduce::selection {
+
+// Seconds. Ranks hand over their buckets in order.
+struct IterationForecast {
+  std::vector<Bucket> buckets;
+  std::vector<std::vector<double>> arrivals_s;  // of this iteration, by bucket and rank; any clock
+  // Per rank; empty: certain.
+  std::vector<double> errors_s;   // standard deviation of its arrivals
+  std::vector<double> compute_s;  // from its last result to its next last arrival; empty: equal
+  std::vector<double> spreads_s;  // standard deviation of that
+};
+
+// How one bucket is reduced.
+struct Way {
+  const Algorithm* algorithm;
+  int segments;
+};
+
+constexpr int look_ahead = 3;             // iterations
+constexpr int most_simulated_ranks = 64;  // more are in closed form, bucket after bucket
+
+class Rollout {
+ public:
+  Rollout(int ranks, const Link& link) : ranks_(ranks), link_(link), schedules_(ranks, link) {}
+
+  // When the last rank has computed again after those iterations, by the forecast's clock. Sample 0
+  // is as forecast; samples 2 n - 1 and 2 n are to either side of it. `ways`: by bucket.
+  double end_s(const std::vector<Way>& ways, const IterationForecast& forecast, int sample);
+
+ private:
+  struct Iteration;
+
+  void estimate(const Way& way, const Bucket& bucket, const std::vector<double>& expected_s,
+                std::vector<double> real_s, std::vector<double>& last_s) const;
+
+  int ranks_;
+  Link link_;
+  Schedules schedules_;
+};
+
+}  // namespace patallreduce::selection

@@ -1,0 +1,52 @@
+// The schedules of candidates, as simulations want them, and what they are generated from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "algorithms/registry.h"
+#include "pricing/simulation.h"
+#include "schedule/schedule_key.h"
+
+namespace patallreduce::selection {
+
+using algorithms::Algorithm;
+using algorithms::Bucket;
+using pricing::Link;
+using pricing::Simulation;
+using schedule::ScheduleKey;
+
+// The ranks, first the one that arrives first; ties by rank.
+std::vector<std::size_t> order_of(const std::vector<double>& arrivals_s);
+std::vector<double> in_order(const std::vector<double>& values,
+                             const std::vector<std::size_t>& order);
+
+// Where a chain grows as ranks arrive, when each can take part: a rank knows where to send two
+// messages after its successor's arrival; the last is known as soon as the others have come. An
+// upper bound: a rank need not wait for its successor to add. Sorted arrivals.
+std::vector<double> chain_begins_s(const std::vector<double>& arrivals_s, double latency_s);
+
+class Schedules {
+ public:
+  Schedules(int ranks, const Link& link) : ranks_(ranks), link_(link) {}
+
+  // levels: per rank, of its arrival, where the order counts: alike arrivals have one level.
+  ScheduleKey key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
+                     const std::vector<std::int32_t>& levels,
+                     const std::vector<double>& arrivals_s) const;
+  // Of one that depends on nothing, or only on the order of arrivals: its ranks are in that order.
+  // Prepared once; valid until make_room().
+  const Simulation& prepared(const Algorithm& candidate, int segments);
+  Simulation generated(const Algorithm& candidate, const ScheduleKey& key) const;
+  void make_room();
+
+ private:
+  int ranks_;
+  Link link_;
+  std::map<std::pair<const Algorithm*, int>, Simulation> prepared_;  // by segments, too
+};
+
+}  // namespace patallreduce::selection

@@ -1,0 +1,72 @@
+"""Simulated jobs under a real leader: what plans must never do to them."""
+
+import itertools
+
+import pytest
+
+from benchmarks.jobs import auto, job
+from benchmarks.jobs.cells import NOBODY, Cell
+
+MESSAGE_ELEMENTS = 1 << 20
+RING_S = 2 * 7 / 8 * MESSAGE_ELEMENTS * 4 / 25e6
+
+
+def cell(**changed):
+    values = {
+        "ranks": 8,
+        "buckets": 4,
+        "bucket_elements": MESSAGE_ELEMENTS // changed.get("buckets", 4),
+        "latency_s": 100e-6,
+        "bytes_per_s": 25e6,
+        "compute_s": RING_S,
+        "pattern": NOBODY,
+        "delay_s": 0.0,
+        "jitter": 0.0,
+        "seed": 1,
+    }
+    return Cell(**(values | changed))
+
+
+def times_s(ends):
+    return [end - before for before, end in itertools.pairwise(ends)]
+
+
+def ring(on, arrivals_s):
+    return on.fixed("ring", arrivals_s)
+
+
+@pytest.mark.parametrize("buckets", [1, 4, 16])
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_a_balanced_job_runs_as_without_plans(ranks, buckets):
+    of = cell(ranks=ranks, buckets=buckets, jitter=0.01)
+    computes_s = of.computes_s(40)
+    ends, _ = auto.ends_s(of, computes_s)
+    own = job.ends_s(of, computes_s, lambda on, _: on.own)
+    assert job.pace_s(ends, 10) <= 1.01 * job.pace_s(own, 10)
+
+
+@pytest.mark.parametrize("buckets", [1, 4, 8])
+@pytest.mark.parametrize("ranks", [5, 8])
+def test_after_one_disturbed_iteration_the_job_is_back_within_three(ranks, buckets):
+    of = cell(ranks=ranks, buckets=buckets)
+    computes_s = of.computes_s(30)
+    for rank in range(ranks):
+        computes_s[15][rank] += 0.1 * rank * RING_S
+    series_s = times_s(auto.ends_s(of, computes_s)[0])
+    usual_s = series_s[10]
+    assert series_s[18:] == pytest.approx([usual_s] * len(series_s[18:]), rel=0.01)
+
+
+@pytest.mark.parametrize("buckets", [1, 4, 8])
+def test_a_rank_that_is_late_again_and_again_is_answered(buckets):
+    of = cell(buckets=buckets, pattern="fixed", delay_s=2 * RING_S)
+    computes_s = of.computes_s(60)
+    ends, ran = auto.ends_s(of, computes_s)
+    plain = job.ends_s(of, computes_s, ring)
+    assert ran["slt"] > 40
+    assert job.pace_s(ends, 10) < 0.97 * job.pace_s(plain, 10)
+
+
+def test_the_same_job_runs_the_same_again():
+    of = cell(pattern="uniform", delay_s=RING_S, jitter=0.05)
+    assert auto.ends_s(of, of.computes_s(20)) == auto.ends_s(of, of.computes_s(20))

@@ -1,0 +1,173 @@
+"""Plans of whole iterations: what they must be where that is clear, and what never changes them."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import patallreduce as pat
+from patallreduce import _core
+
+LINK = pat.Link(50e-6, 25e6, 5e9)
+SIZES = [(1 << 18, 4)] * 4  # 42 ms each
+TRANSFER_S = 4 * (1 << 20) / LINK.bytes_per_s
+
+
+def spaced(last_s, sizes=SIZES, backward_s=0.1):
+    """(buckets, P) arrivals of ranks whose last bucket is ready at last_s."""
+    buckets = len(sizes)
+    return [
+        [at_s - backward_s * (1 - (b + 1) / buckets) for at_s in last_s] for b in range(buckets)
+    ]
+
+
+def plan(last_s, compute_s=(), *, errors_s=(), spreads_s=(), sizes=SIZES, planner=None, link=LINK):
+    planner = planner or _core.Planner(len(last_s), link)
+    arrivals_s = spaced(last_s, sizes)
+    return planner.plan(sizes, arrivals_s, list(errors_s), list(compute_s), list(spreads_s))
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8, 16])
+def test_ranks_that_arrive_together_need_no_plan(ranks):
+    keys, pace_s, plain_pace_s = plan([0.15] * ranks, [0.15] * ranks)
+    assert keys == []
+    assert pace_s == plain_pace_s > 0
+
+
+@pytest.mark.parametrize("ranks", [32, 64, 100])
+def test_many_that_arrive_together_need_no_order(ranks):
+    """What suits several buckets together may be another algorithm than suits each alone."""
+    keys, _, _ = plan([0.15] * ranks, [0.15] * ranks)
+    assert all(order == [] for _, _, order, _ in keys)
+
+
+@pytest.mark.parametrize("ranks", [4, 5, 8, 16, 64, 100])
+def test_a_very_late_rank_is_the_last_of_every_chain(ranks):
+    compute_s = [0.15] * ranks
+    compute_s[1] = 1.0
+    keys, pace_s, plain_pace_s = plan(compute_s, compute_s)
+    assert {name for name, *_ in keys} == {"slt"}
+    assert len(keys) == len(SIZES)
+    for _, segments, order, _ in keys:
+        assert segments > 8
+        assert order.index(max(order)) == 1
+    assert pace_s < plain_pace_s
+
+
+@pytest.mark.parametrize("ranks", [4, 5, 8])
+def test_a_stagger_that_nobody_computes_is_not_answered_with_another(ranks):
+    """Ranks that a chain let go one after the other, and that compute equally long.
+
+    A chain would serve these arrivals best, and stagger the next ones; plain all-reduces end it.
+    """
+    last_s = [0.15 + 0.02 * rank for rank in range(ranks)]
+    assert plan(last_s, [0.15] * ranks)[0] == []
+
+
+def test_the_last_bucket_alone_would_have_taken_a_chain():
+    """So it is the buckets together, and the iterations to come, that decide."""
+    last_s = [0.15 + 0.02 * rank for rank in range(8)]
+    choice = _core.Selector(8, LINK).choose(*SIZES[-1], last_s)
+    assert choice[0] != "ring"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_another_numbering_of_the_ranks_gives_the_same_plan_renumbered(seed):
+    draw = random.Random(seed)
+    last_s = draw.sample([0.15, 0.2, 0.25, 0.4, 0.7, 1.0], 6)
+    order = draw.sample(range(6), 6)
+    keys, pace_s, _ = plan(last_s, last_s)
+    renamed, renamed_pace_s, _ = plan([last_s[r] for r in order], [last_s[r] for r in order])
+    assert pace_s == pytest.approx(renamed_pace_s, rel=0.02)
+    for (name, segments, own, _), (other, other_segments, theirs, _) in zip(
+        keys, renamed, strict=True
+    ):
+        assert (name, segments) == (other, other_segments)
+        assert [own[r] for r in order] == theirs
+
+
+def test_the_clocks_zero_does_not_count():
+    last_s = [0.15, 0.2, 0.5, 0.15]
+    assert plan(last_s, last_s) == plan([x + 12345.0 for x in last_s], last_s)
+
+
+def test_what_was_planned_before_changes_nothing():
+    planner = _core.Planner(4, LINK)
+    forecasts = [[0.15, 0.2, 0.1 * n, 0.15] for n in range(12)]
+    first = [plan(last_s, last_s, planner=planner) for last_s in forecasts]
+    again = [plan(last_s, last_s, planner=planner) for last_s in forecasts[::-1]][::-1]
+    alone = [plan(last_s, last_s) for last_s in forecasts]
+    assert first == again == alone
+
+
+def test_a_rank_that_is_late_by_chance_alone_is_not_freed_first():
+    """Late now, and not expected to be again, with computations that differ anyhow."""
+    last_s = [0.15] * 7 + [0.2]
+    assert plan(last_s, [0.15] * 8, spreads_s=[0.03] * 8)[0] == []
+
+
+def test_small_buckets_cost_what_their_latencies_do():
+    """Nothing is gained where a message is all latency, and nothing is lost."""
+    sizes = [(10, 4)] * 30
+    keys, pace_s, plain_pace_s = plan([0.15] * 8, [0.15] * 8, sizes=sizes)
+    assert keys == []
+    assert pace_s == plain_pace_s == pytest.approx(0.15, rel=0.05)
+
+
+def test_a_thousand_buckets_are_planned():
+    sizes = [(1 << 12, 4)] * 1000
+    compute_s = [0.15] * 7 + [2.0]
+    keys, _, _ = plan(compute_s, compute_s, sizes=sizes)
+    assert len(keys) in {0, 1000}
+
+
+def test_nothing_to_reduce_and_nobody_to_reduce_with():
+    assert plan([], planner=_core.Planner(1, LINK), sizes=[]) == ([], 0.0, 0.0)
+    assert plan([3.0], [1.0]) == ([], 0.0, 0.0)
+    assert plan([0.0, 9.0], sizes=[(0, 4), (0, 4)])[0] == []
+
+
+times = st.one_of(st.floats(-1e300, 1e300), st.floats(0, 1), st.sampled_from([0.0, 0.1, 1e12]))
+durations = st.one_of(st.floats(0, 1e300), st.floats(0, 1), st.sampled_from([0.0, 0.1, 1e12]))
+sizes = st.lists(st.tuples(st.integers(0, 1 << 20), st.sampled_from([2, 4, 8])), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(1, 6), sizes)
+def test_whatever_is_forecast_a_plan_can_be_made(data, ranks, sizes):
+    def drawn(of):
+        return data.draw(st.lists(of, min_size=ranks, max_size=ranks))
+
+    arrivals_s = [drawn(times) for _ in sizes]
+    others_s = [drawn(durations) for _ in range(3)]
+    keys, pace_s, plain_pace_s = _core.Planner(ranks, LINK).plan(sizes, arrivals_s, *others_s)
+    assert pace_s <= plain_pace_s or math.isnan(pace_s)
+    assert len(keys) in {0, len(sizes)}
+    for (name, segments, order, segment_time_s), (elements, _) in zip(keys, sizes, strict=False):
+        assert 1 <= segments <= max(elements, 1)
+        pat.verify(
+            pat.schedule(name, ranks, segments, order or None, segment_time_s=segment_time_s)
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (([(1, 4)], []), "arrivals of 1 buckets, got 0"),
+        (([(1, 4)], [[0.0, 1.0]]), "expected 3 values in arrivals_s, got 2"),
+        (([(1, 4)], [[0.0, 1.0, math.nan]]), "got nan for rank 2"),
+        (([(1, 4)], [[0.0] * 3], [0.0, -1.0, 0.0]), "errors_s >= 0, got -1 for rank 1"),
+        (([(1, 4)], [[0.0] * 3], [], [0.0, 0.0]), "expected 3 values in compute_s, got 2"),
+        (([(1, 4)], [[0.0] * 3], [], [], [math.inf] * 3), "finite spreads_s >= 0, got inf"),
+    ],
+)
+def test_a_forecast_that_makes_no_sense_is_named(arguments, told):
+    with pytest.raises(pat.ScheduleError, match=told):
+        _core.Planner(3, LINK).plan(*arguments)
+
+
+def test_no_ranks_and_no_link_are_refused():
+    with pytest.raises(pat.ScheduleError, match="at least 1 rank"):
+        _core.Planner(0, LINK)
