@@ -84,6 +84,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.demo --runs out/bench/demo_runs --output out/bench/demo.jsonl
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
+	$(BIN)/python -m benchmarks.jobs --cells 200 --out out/bench/jobs
 
 # On a machine with a GPU: builds, tests and times all that needs one, in less than ten minutes.
 # There torch may be in another Python than .venv's: make gpu-check BIN=/usr/bin OUT=folder.

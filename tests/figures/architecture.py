@@ -9,7 +9,6 @@ from tests.figures.records import (
     after_s,
     average_elapsed_s,
     load,
-    mean,
     median,
     ms,
     one,
@@ -59,10 +58,6 @@ def choice() -> Iterator[Figure]:
         "(single run"
     )
     yield Figure(PAGE, text, "single run", file)
-    file = "training_balanced_gloo.jsonl"
-    ring, auto = (mean(one(file, hook=hook)["iterations_s"]) for hook in ("ring", "auto"))
-    text = f"`auto` takes {percent(auto / ring)} longer than the plain ring (mean"
-    yield Figure(PAGE, text, "mean", file)
     file = "clairvoyant_allreduce.jsonl"
     worst = max(
         r["clairvoyant"][0] / min(rival["makespan"][0] for rival in r["rivals"].values())

@@ -107,7 +107,31 @@ def several_buckets() -> Iterator[Figure]:
         yield Figure(document, f"at most {percent(worst)} slower", "means", file)
 
 
+def jobs() -> Iterator[Figure]:
+    file = "jobs.jsonl"
+    records = load(file)
+    ratios = [record["ratio"] for record in records]
+
+    def share(near: float, of: list[float]) -> str:
+        return f"{sum(ratio <= near for ratio in of) / len(of) * 100:.1f} %"
+
+    text = (
+        f"takes at most 1.02 of the best fixed policy's time in {share(1.02, ratios)} of "
+        f"{len(records):,} jobs, at most 1.05 in {share(1.05, ratios)}; "
+        f"the worst takes {max(ratios):.2f}"
+    )
+    yield Figure(PAGE, text, "mean", file)
+    best_s = [min(record["paces_s"].values()) for record in records]
+    for name in ("ring", "slt", "prr", "own"):
+        fixed = [r["paces_s"][name] / s for r, s in zip(records, best_s, strict=True)]
+        row = f"| {share(1.02, fixed)} | {share(1.05, fixed)} | {max(fixed):.2f} |"
+        yield Figure(PAGE, row, "mean", file)
+    row = f"| {share(1.02, ratios)} | {share(1.05, ratios)} | {max(ratios):.2f} |"
+    yield Figure(PAGE, row, "mean", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from training()
     yield from several_buckets()
+    yield from jobs()
     yield from nobody_late()

@@ -1,0 +1,55 @@
+"""`auto` on a simulated job: a real leader, told what its ranks' monitors would tell it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from patallreduce import _core
+
+from .cells import Cell
+from .job import Arrivals, Job, Key
+
+_PRR_SEGMENT_TIME_S = 2.0  # as plans have it
+_EDGES = (1 / 4, 1 / 3)  # of the computation: before the first bucket is ready
+
+
+def _plan(
+    leader: _core.Leader, job: Job, iteration: int, finish_s: Arrivals, arrivals_s: Arrivals
+) -> list[Key]:
+    """The plan of an iteration, in the order of time; what calls take themselves without one."""
+    reports: list[tuple[float, str, int, tuple[Any, ...]]] = []
+    for rank, free_s in enumerate(job.free_s):
+        own_s = [row[rank] for row in arrivals_s]
+        reports.append((free_s, "started", rank, (free_s, [row[rank] for row in finish_s])))
+        for edge in _EDGES:
+            at_s = free_s + edge * (own_s[-1] - free_s)
+            reports.append((at_s, "edge", rank, (edge, at_s)))
+        reports.append((own_s[0], "asked", rank, (own_s[0],)))
+        reports.append((own_s[-1], "arrived", rank, (own_s, job.sizes)))
+    keys = job.own
+    for at_s, kind, rank, arguments in sorted(reports, key=lambda report: report[0]):
+        plan = getattr(leader, kind)(rank, 1, iteration, *arguments, at_s)
+        if plan is not None and plan.buckets:
+            keys = [
+                (name, segments, hints, _PRR_SEGMENT_TIME_S if name == "prr" else 0.0)
+                for _, _, name, segments, hints in plan.buckets
+            ]
+    return keys
+
+
+def ends_s(cell: Cell, computes_s: list[list[float]]) -> tuple[list[float], dict[str, int]]:
+    """When each iteration's last rank has its last result; which algorithms ran how often."""
+    job = Job(cell)
+    planner = _core.Planner(cell.ranks, cell.link)
+    leader = _core.Leader(cell.ranks, planner, 1 / cell.bytes_per_s)
+    finish_s: Arrivals = []
+    ends = []
+    ran: Counter[str] = Counter()
+    for iteration, compute_s in enumerate(computes_s):
+        arrivals_s = job.arrivals_s(compute_s)
+        keys = _plan(leader, job, iteration, finish_s, arrivals_s)
+        ran[keys[-1][0]] += 1
+        finish_s = job.reduce(keys, arrivals_s)
+        ends.append(max(job.free_s))
+    return ends, dict(ran)
