@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "build" / "strict" / "core_tests"
 LIMIT_S = 300
 OPTIONS = {
-    "ASAN_OPTIONS": "detect_stack_use_after_return=1",
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1 intercept_tls_get_addr=0",
     "UBSAN_OPTIONS": "halt_on_error=1 print_stacktrace=1",
 }
 
