@@ -84,9 +84,11 @@ std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
 }
 
 Leader::Chooser chooser_of(std::shared_ptr<Planner> planner) {
-  return [planner](const IterationForecast& forecast) {
-    return std::optional(planner->plan(forecast));
-  };
+  return {[planner](const IterationForecast& forecast) {
+            return std::optional(planner->plan(forecast));
+          },
+          [planner](const std::vector<schedule::ScheduleKey>& keys,
+                    const IterationForecast& arrived) { return planner->finish_s(keys, arrived); }};
 }
 
 // A leader without a monitor around it: benchmarks/leader.py and tests replay reports on it.

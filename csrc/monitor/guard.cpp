@@ -14,8 +14,10 @@ using prediction::is_time;
 namespace {
 
 constexpr int trial_iterations = 2;
-constexpr int first_interval = 16, interval_growth = 4, most_interval = 4096;
-constexpr int after_clear_trial = 64;
+constexpr double first_interval = 16, interval_growth = 4, most_interval = 4096;
+constexpr double after_clear_trial = 64;
+// Where the model was right so far, and says that plans win, trials are so many times rarer.
+constexpr double belief = 32;
 constexpr double newest_weight = 0.2;
 // Plans have to be faster by so much of an iteration.
 constexpr double margin = 0.005;
@@ -66,30 +68,33 @@ double last_rank_computed_s(const IterationRecord& before, const IterationRecord
 
 }  // namespace
 
-void Guard::measured(Way way, bool has_plan, double iteration_s, double overhead_s,
-                     double plain_least_s) {
+void Guard::measured(Way way, double promised_s, double iteration_s, double overhead_s,
+                     double plain_least_s, double error_s) {
   Pace& pace = way == Way::plain ? plain_ : planned_;
   const double weight = std::max(1.0 / static_cast<double>(++pace.iterations), newest_weight);
   const bool first = pace.iterations == 1;
   const double believed_s = first ? iteration_s : std::min(iteration_s, 2 * pace.iteration_s);
   pace.iteration_s += weight * (believed_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
+  if (way == Way::planned) promised_s_ += weight * (promised_s - promised_s_);
   if (way != choose()) return;
+  const bool credible = 2 * error_s < promised_s_;
   if (trying_) {
     const Pace& kept = this->pace(kept_);
     const bool hopeless = pace.overhead_s > kept.overhead_s + clear_share * kept.iteration_s;
-    if (++tried_ == trial_iterations || hopeless) judge();
-  } else if (kept_ == Way::planned && (!has_plan || planned_.overhead_s < plain_least_s)) {
+    if (++tried_ == trial_iterations || hopeless) judge(credible ? promised_s_ : 0);
+  } else if (kept_ == Way::planned && (promised_s == 0 || planned_.overhead_s < plain_least_s)) {
     return;
-  } else if (--until_trial_ <= 0) {
+  } else if ((until_trial_ -= credible ? 1 / belief : 1) <= 0) {
     trying_ = true;
     tried_ = 0;
   }
 }
 
-void Guard::judge() {
+void Guard::judge(double believed_s) {
   trying_ = false;
-  const double won = (plain_.overhead_s - planned_.overhead_s) / plain_.iteration_s;
+  const double won_s = plain_.overhead_s - planned_.overhead_s + believed_s;
+  const double won = won_s / plain_.iteration_s;
   const Way faster = won > margin ? Way::planned : Way::plain;
   if (faster != kept_) {
     kept_ = faster;
@@ -97,6 +102,20 @@ void Guard::judge() {
   }
   until_trial_ = std::abs(won) > clear_share ? std::max(interval_, after_clear_trial) : interval_;
   interval_ = std::min(until_trial_ * interval_growth, most_interval);
+}
+
+void Guards::Error::add(double by_s) {
+  if (!(std::abs(by_s) <= prediction::longest_s)) return;
+  const double weight = std::max(1.0 / ++count, newest_weight);
+  if (count > 1) off_s += weight * (std::abs(by_s - late_s) - off_s);
+  late_s += weight * (by_s - late_s);
+}
+
+// What the model is wrong by about plans counts less what it is wrong by about their absence.
+double Guards::error_s() const {
+  if (planned_error_.count == 0 || plain_error_.count == 0) return HUGE_VAL;
+  return std::max(planned_error_.late_s - plain_error_.late_s, 0.0) +
+         (planned_error_.off_s + plain_error_.off_s) / 2;
 }
 
 Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double scale_s) {
@@ -119,12 +138,16 @@ Way Guards::choose(std::int64_t iteration, const Regime& regime) {
   if (guards_.size() >= most_regimes && !guards_.count(regime_)) guards_.clear();
   const Way way = guards_.try_emplace(regime_, kept).first->second.choose();
   if (decided_.size() == most_decided) decided_.erase(decided_.begin());
-  decided_.push_back({iteration, way, regime_, way == Way::planned});
+  decided_.push_back({iteration, way, regime_});
   return way;
 }
 
-void Guards::note_no_plan(std::int64_t iteration) {
-  if (!decided_.empty() && decided_.back().iteration == iteration) decided_.back().has_plan = false;
+void Guards::promise(std::int64_t iteration, double promised_s) {
+  if (chosen(iteration)) decided_.back().promised_s = promised_s;
+}
+
+void Guards::expect(std::int64_t iteration, double end_s) {
+  if (chosen(iteration)) decided_.back().expected_end_s = end_s;
 }
 
 std::optional<Way> Guards::chosen(std::int64_t iteration) const {
@@ -132,7 +155,7 @@ std::optional<Way> Guards::chosen(std::int64_t iteration) const {
   return decided_.back().way;
 }
 
-void Guards::over(const IterationRecord& before, const IterationRecord& record,
+void Guards::over(const IterationRecord* before, const IterationRecord& record,
                   double plain_least_s) {
   const std::int64_t iteration = record.id.iteration;
   const auto found = std::find_if(decided_.begin(), decided_.end(),
@@ -140,9 +163,12 @@ void Guards::over(const IterationRecord& before, const IterationRecord& record,
   if (found == decided_.end()) return;
   const std::optional<Decided> last = std::exchange(last_, std::move(*found));
   decided_.erase(decided_.begin(), found + 1);
-  if (!last || last->iteration + 1 != iteration) return;
-  const double iteration_s = end_of(record) - end_of(before);
-  const double overhead_s = iteration_s - last_rank_computed_s(before, record);
+  Error& error =
+      last_->way == Way::planned && last_->promised_s > 0 ? planned_error_ : plain_error_;
+  error.add(end_of(record) - last_->expected_end_s);
+  if (!last || !before || last->iteration + 1 != iteration) return;
+  const double iteration_s = end_of(record) - end_of(*before);
+  const double overhead_s = iteration_s - last_rank_computed_s(*before, record);
   if (!is_duration(iteration_s) || std::isnan(overhead_s)) return;
   if (warm_up_ < warm_up_iterations) {
     ++warm_up_;
@@ -152,7 +178,8 @@ void Guards::over(const IterationRecord& before, const IterationRecord& record,
   if (last->way != last_->way || last->regime != last_->regime) return;
   const auto guard = guards_.find(last_->regime);
   if (guard != guards_.end())
-    guard->second.measured(last_->way, last_->has_plan, iteration_s, overhead_s, plain_least_s);
+    guard->second.measured(last_->way, last_->promised_s, iteration_s, overhead_s, plain_least_s,
+                           error_s());
 }
 
 std::optional<Guard> Guards::guard() const {

@@ -17,6 +17,7 @@
 // x, or less than 1 % of an iteration.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -41,22 +42,24 @@ class Guard {
   Way kept() const { return kept_; }
   // For the next iteration.
   Way choose() const { return trying_ ? other() : kept_; }
-  // has_plan: else there was none that seemed better than none. plain_least_s: no overhead without
-  // plans can be less.
-  void measured(Way way, bool has_plan, double iteration_s, double overhead_s,
-                double plain_least_s);
+  // promised_s: what the plan was to win; 0: none seemed better than none. plain_least_s: no
+  // overhead without plans can be less. error_s: by how much the promise may be too much, to go by
+  // how right the model was so far.
+  void measured(Way way, double promised_s, double iteration_s, double overhead_s,
+                double plain_least_s, double error_s);
   const Pace& pace(Way way) const { return way == Way::plain ? plain_ : planned_; }
 
  private:
   Way other() const { return kept_ == Way::plain ? Way::planned : Way::plain; }
-  void judge();
+  void judge(double believed_s);
 
   Pace plain_, planned_;
+  double promised_s_ = 0;  // by plans, mean
   Way kept_;
-  bool trying_ = false;  // the other
-  int tried_ = 0;        // iterations of this trial
-  int until_trial_ = 3;  // iterations
-  int interval_ = 16;    // until the next trial, at least
+  bool trying_ = false;     // the other
+  int tried_ = 0;           // iterations of this trial
+  double until_trial_ = 3;  // iterations
+  double interval_ = 16;    // until the next trial, at least
 };
 
 // The guards of one loop.
@@ -71,12 +74,14 @@ class Guards {
 
   // What an iteration shall be.
   Way choose(std::int64_t iteration, const Regime& regime);
-  // No plan was better than none.
-  void note_no_plan(std::int64_t iteration);
+  // What its plan is to win; 0: no plan was better than none.
+  void promise(std::int64_t iteration, double promised_s);
+  // Once all ranks have arrived: when the last one will have its last result, by the model.
+  void expect(std::int64_t iteration, double end_s);
   // What was chosen for it last; nothing: it was not the last one.
   std::optional<Way> chosen(std::int64_t iteration) const;
-  // An iteration, recorded beside the one before, is over on all ranks.
-  void over(const IterationRecord& before, const IterationRecord& record, double plain_least_s);
+  // An iteration, recorded beside the one before if there was one, is over on all ranks.
+  void over(const IterationRecord* before, const IterationRecord& record, double plain_least_s);
   // Of the regime at hand; nothing before its first iteration.
   std::optional<Guard> guard() const;
 
@@ -85,14 +90,24 @@ class Guards {
     std::int64_t iteration;
     Way way;
     Regime regime;
-    bool has_plan;
+    double promised_s = 0;
+    double expected_end_s = NAN;
   };
+  struct Error {  // of the model
+    int count = 0;
+    double late_s = 0;  // by so much ends come after what it says; mean
+    double off_s = 0;   // how far single ones are from that; mean
+    void add(double by_s);
+  };
+
+  double error_s() const;
 
   std::map<Regime, Guard> guards_;
   Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
   std::vector<Decided> decided_;  // not over yet
   std::optional<Decided> last_;   // that is over
-  int warm_up_ = 0;               // iterations measured, and not counted
+  Error planned_error_, plain_error_;
+  int warm_up_ = 0;  // iterations measured, and not counted
 };
 
 }  // namespace patallreduce::monitor

@@ -104,15 +104,15 @@ void Leader::start(Loop& loop, const IterationId& id, const Records& records) co
   if (id.iteration < loop.starting || ++loop.started < ranks_ || loop.sizes.empty()) return;
   const IterationRecord* const over = records.find({id.loop, id.iteration - 1});
   const IterationRecord* const before = records.find({id.loop, id.iteration - 2});
-  if (!over || !before) return;
+  if (!over) return;
   // After the last arrival a ring still has the last bucket to move. Links are measured wrongly,
   // too: by less than a factor of four.
   const double ring_s = 2.0 * (ranks_ - 1) / ranks_ * transfer_s(loop.sizes.back());
-  loop.guards.over(*before, *over, ring_s / 4);
+  loop.guards.over(before, *over, ring_s / 4);
 }
 
 bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
-  if (!choose_ || !guarded_) return false;
+  if (!choose_.plan || !guarded_) return false;
   std::optional<Way> way = loop.guards.chosen(iteration);
   if (!way) {
     const auto regime = Guards::regime_of(lateness_s(loop), transfer_s(loop));
@@ -163,6 +163,28 @@ void Leader::learn(Loop& loop, std::int64_t iteration) const {
     rank.spread_s += smoothing * (std::abs(longer_s - rank.longer_s) - rank.spread_s);
     rank.longer_s += smoothing * (longer_s - rank.longer_s);
   }
+  if (loop.planned == iteration) expect_results(loop, iteration);
+}
+
+// All ranks have arrived. Whom the all-reduce lets go last also starts last, long after the first
+// may need a plan.
+void Leader::expect_results(Loop& loop, std::int64_t iteration) const {
+  IterationForecast arrived;
+  for (std::size_t b = 0; b < loop.sizes.size(); ++b) {
+    const std::uint64_t elements = loop.sizes[b].elements;
+    arrived.buckets.push_back({elements * loop.sizes[b].element_bytes, elements});
+    arrived.arrivals_s.emplace_back();
+    for (const Rank& rank : loop.ranks) {
+      if (rank.arrivals_s.size() != loop.sizes.size() || !is_time(rank.arrivals_s[b])) return;
+      arrived.arrivals_s.back().push_back(rank.arrivals_s[b]);
+    }
+  }
+  const std::size_t planned = loop.keys.size();
+  if (!choose_.finish_s || (planned != 0 && planned != loop.sizes.size())) return;
+  const std::vector<double> finish_s = choose_.finish_s(loop.keys, arrived);
+  if (finish_s.empty()) return;
+  for (std::size_t r = 0; r < finish_s.size(); ++r) loop.ranks[r].predictor.result(finish_s[r]);
+  loop.guards.expect(iteration, *std::max_element(finish_s.begin(), finish_s.end()));
 }
 
 std::optional<Guard> Leader::guard(std::int64_t loop) const {
@@ -186,8 +208,23 @@ void Leader::Rank::finish(const Arrived& report) {
 // One more rank asks.
 bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) const {
   Asking& asking = loop.asking[iteration];
-  if (asking.ranks == 0) asking.until_s = now_s + transfer_s(loop);
+  if (asking.ranks == 0)
+    asking.until_s = now_s + std::min(transfer_s(loop), doubt_s(loop, iteration, now_s));
   return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
+}
+
+// How long it may pay to wait for what others can tell: no longer than the most doubtful of them
+// may be late or early. Who is silent though something of it was due is in doubt.
+double Leader::doubt_s(const Loop& loop, std::int64_t iteration, double now_s) const {
+  double doubt_s = 0;
+  for (const Rank& rank : loop.ranks) {
+    for (std::size_t b = 0; b < loop.sizes.size(); ++b) {
+      const Prediction prediction = predict(rank, iteration, b, now_s);
+      if (!prediction.known) return std::numeric_limits<double>::infinity();
+      doubt_s = std::max(doubt_s, 2 * prediction.error_s + prediction.silence_s);
+    }
+  }
+  return loop.sizes.empty() ? std::numeric_limits<double>::infinity() : doubt_s;
 }
 
 std::optional<Plan> Leader::overdue(double now_s, Records& records) {
@@ -224,14 +261,16 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   std::vector<std::vector<double>> predicted_s;
   const bool without = goes_without(loop, id.iteration);  // what is predicted is told all the same
   const IterationForecast expected = forecast(loop, id.iteration, now_s, predicted_s);
-  const bool predicts = choose_ && !loop.sizes.empty();
+  const bool predicts = choose_.plan && !loop.sizes.empty();
   if (predicts && expected.buckets.empty()) return plan;  // nothing to go by yet
-  const auto chosen = predicts && !without ? choose_(expected) : std::nullopt;
+  const auto chosen = predicts && !without ? choose_.plan(expected) : std::nullopt;
+  loop.keys = chosen ? chosen->keys : std::vector<ScheduleKey>();
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {
     const BucketSize& size = loop.sizes[b];
     plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});
   }
-  if (plan.buckets.empty()) loop.guards.note_no_plan(id.iteration);
+  if (!plan.buckets.empty())
+    loop.guards.promise(id.iteration, chosen->plain_pace_s - chosen->pace_s);
   const auto ready = std::count_if(loop.ranks.begin(), loop.ranks.end(), [&](const Rank& rank) {
     return rank.iteration == id.iteration && rank.ready();
   });
@@ -252,7 +291,7 @@ Prediction Leader::predict(const Rank& rank, std::int64_t iteration, std::size_t
 IterationForecast Leader::forecast(const Loop& loop, std::int64_t iteration, double now_s,
                                    std::vector<std::vector<double>>& predicted_s) const {
   IterationForecast forecast;
-  if (!choose_) return forecast;
+  if (!choose_.plan) return forecast;
   for (std::size_t b = 0; b < loop.sizes.size(); ++b) {
     predicted_s.emplace_back();
     if (!predict(loop, iteration, b, now_s, predicted_s.back(), forecast)) return {};

@@ -37,8 +37,14 @@ using selection::IterationPlan;
 
 class Leader {
  public:
-  // Nothing: it cannot choose yet.
-  using Chooser = std::function<std::optional<IterationPlan>(const IterationForecast&)>;
+  struct Chooser {
+    // Nothing: it cannot choose yet.
+    std::function<std::optional<IterationPlan>(const IterationForecast&)> plan;
+    // When each rank has its last result with these keys (none: no plan), whose arrivals are known.
+    // Optional; empty: it cannot tell.
+    std::function<std::vector<double>(const std::vector<ScheduleKey>&, const IterationForecast&)>
+        finish_s;
+  };
 
   explicit Leader(int ranks) : ranks_(ranks) {}
 
@@ -90,6 +96,7 @@ class Leader {
     std::int64_t learned = -1;              // newest iteration that all ranks have computed
     double compute_s = 0;                   // the median rank's, smoothed; known with `learned`
     std::int64_t planned = -1;              // newest iteration with a plan
+    std::vector<ScheduleKey> keys;          // of that plan
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started
     int started = 0;                        // ranks that have
@@ -103,9 +110,11 @@ class Leader {
   double transfer_s(const Loop& loop) const;
   std::vector<double> lateness_s(const Loop& loop) const;
   bool due(const Loop& loop, std::int64_t iteration) const;
+  double doubt_s(const Loop& loop, std::int64_t iteration, double now_s) const;
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
   void learn(Loop& loop, std::int64_t iteration) const;
+  void expect_results(Loop& loop, std::int64_t iteration) const;
   IterationForecast forecast(const Loop& loop, std::int64_t iteration, double now_s,
                              std::vector<std::vector<double>>& predicted_s) const;
   bool predict(const Loop& loop, std::int64_t iteration, std::size_t bucket, double now_s,

@@ -24,15 +24,11 @@ void Predictor::start(double at_s) {
   if (!is_time(at_s)) return;
   job_->begin(&member_);
   take_errors();
-  if (ended_ && is_duration(at_s - ended_s_)) {
-    const double pause_s = at_s - ended_s_;
-    pause_s_ = paused_ ? pause_s_ + newest_share * (pause_s - pause_s_) : pause_s;
-    paused_ = true;
-  }
+  arrival_.end(at_s);
+  result_.end(at_s);
   start_s_ = at_s;
   started_ = true;
   assumed_ = false;
-  ended_ = false;  // a second start in a row is no pause
   edges_.forget();
   arrived_s_.assign(arrived_s_.size(), nan_s);
 }
@@ -52,6 +48,10 @@ void Predictor::edge(double fraction, double at_s) {
     assumed_ = true;
   }
   if (is_duration(at_s - start_s_)) edges_.add(fraction, at_s - start_s_);
+}
+
+void Predictor::result(double at_s) {
+  if (!started_) result_.begin(at_s);
 }
 
 void Predictor::arrive(std::size_t bucket, double at_s) {
@@ -78,8 +78,7 @@ void Predictor::finish(const std::vector<double>& arrivals_s) {
   double last_s = 0;
   if (usable(arrivals_s, &last_s)) {
     if (started_ && !assumed_) learn(arrivals_s, last_s - start_s_);
-    ended_s_ = last_s;
-    ended_ = true;
+    arrival_.begin(last_s);
   }
   started_ = false;
   edges_.forget();
@@ -122,8 +121,8 @@ void Predictor::grade(const Edge* edge, double last_s) {
 bool Predictor::known_start(double* start_s) const {
   if (started_) {
     *start_s = start_s_;
-  } else if (ended_ && paused_) {
-    *start_s = ended_s_ + pause_s_;
+  } else if (pause().known()) {
+    *start_s = pause().start_s();
   } else {
     return false;
   }
@@ -206,7 +205,11 @@ Prediction Predictor::predict(std::size_t bucket, double now_s) const {
   } else if (last_.count() > 1) {
     error_s = last_.deviation();
   }
-  return {bounded_s(said_s[best], shift_s(bucket), start_s, now_s), error_s, true};
+  if (!started_ && std::isfinite(pause().error_s()))
+    error_s = std::hypot(error_s, pause().error_s());
+  const double said_at_s = bounded_s(said_s[best], shift_s(bucket), start_s, nan_s);
+  const double arrival_s = bounded_s(said_s[best], shift_s(bucket), start_s, now_s);
+  return {arrival_s, error_s, true, arrival_s - said_at_s};
 }
 
 }  // namespace patallreduce::prediction

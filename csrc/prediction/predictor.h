@@ -21,6 +21,7 @@
 #include "prediction/edges.h"
 #include "prediction/history.h"
 #include "prediction/job.h"
+#include "prediction/pause.h"
 
 namespace patallreduce::prediction {
 
@@ -29,7 +30,8 @@ struct Prediction {
   // Standard deviation expected of it, from how wrong it was before. Among several ranks: against
   // the others' arrivals; what moves all alike changes no order and costs no schedule anything.
   double error_s = 0;
-  bool known = false;  // false: nothing has been seen to predict from
+  bool known = false;    // false: nothing has been seen to predict from
+  double silence_s = 0;  // by so much it is later because what was expected has not come yet
 };
 
 class Predictor {
@@ -42,6 +44,8 @@ class Predictor {
   void start(double at_s);
   // A part of the computation was done at `at_s`: 0 < fraction < 1, in any order, doubled or wrong.
   void edge(double fraction, double at_s);
+  // The last result of the iteration that ended is expected at `at_s`; the next one starts then.
+  void result(double at_s);
   // A bucket of the current iteration has arrived: nothing is left to predict for it.
   void arrive(std::size_t bucket, double at_s);
   // The iteration's true arrivals, one per bucket (their number may change: history restarts).
@@ -57,6 +61,9 @@ class Predictor {
   Component chosen() const;
 
  private:
+  const Pause& pause() const {
+    return result_.known() && result_.error_s() < arrival_.error_s() ? result_ : arrival_;
+  }
   bool known_start(double* start_s) const;
   Components offsets_s(const Edge* edge) const;  // of the last arrival, from the start
   double shift_s(std::size_t bucket) const;      // of a bucket against the last arrival
@@ -73,11 +80,9 @@ class Predictor {
   Edges edges_;
   std::vector<double> arrived_s_;       // of this iteration; NaN: not yet
   std::array<double, depths> squares_;  // of recent errors of what predict() says; < 0: none
+  Pause arrival_, result_;  // from the newest iteration's last arrival, and from its last result
   double start_s_ = 0;
-  double ended_s_ = 0;                      // last arrival of the newest iteration
-  double pause_s_ = 0;                      // usually, from there to the next start
   bool started_ = false, assumed_ = false;  // the start was seen; it was guessed from an edge
-  bool ended_ = false, paused_ = false;     // ended_s_, pause_s_ are known
 };
 
 }  // namespace patallreduce::prediction

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -52,6 +53,8 @@ class Simulation {
  public:
   // Throws ScheduleError for a schedule whose messages do not match.
   explicit Simulation(const Schedule& schedule);
+
+  std::size_t messages() const { return tasks_.size() / 2; }
 
   // arrivals_s: one per rank, finite; empty: all 0. Throws ScheduleError otherwise, and for a
   // deadlock: whether there is one never depends on the timing.

@@ -12,15 +12,14 @@ using algorithms::Uses;
 
 namespace {
 
-constexpr double quanta_per_scale = 64;
+// What was planned is remembered by these; a plan's order tells ranks apart by finer ones.
+constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_quanta = 1e6;
 constexpr std::size_t most_known = 512;
 // Messages of an iteration that are simulated in a millisecond or two.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
-constexpr int samples = 3;  // the forecast itself and one to either side of it
-// What is slower than a plan may be by so much of the pace, as forecast, is not tried under
-// samples.
-constexpr double hopeless = 0.1;
+constexpr int samples = 3;               // the forecast itself and one to either side of it
+constexpr std::size_t most_sampled = 2;  // policies
 
 void check(const IterationForecast& forecast, int ranks) {
   PATR_CHECK(forecast.arrivals_s.size() == forecast.buckets.size(), ScheduleError,
@@ -36,24 +35,40 @@ void check(const IterationForecast& forecast, int ranks) {
   check_optional("spreads_s", forecast.spreads_s);
 }
 
+double smallest(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+}
+
 double largest(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// The forecast in whole quanta, the first arrival at 0.
-IterationForecast in_quanta(IterationForecast forecast, double quantum_s) {
-  double first_s = HUGE_VAL;
-  for (const auto& arrivals_s : forecast.arrivals_s)
-    first_s = std::min(first_s, *std::min_element(arrivals_s.begin(), arrivals_s.end()));
-  const auto round = [&](std::vector<double>& values, double zero_s) {
-    for (double& value : values)
-      value = std::nearbyint(std::min((value - zero_s) / quantum_s, most_quanta)) * quantum_s;
+// The first arrival at 0.
+void from_zero(std::vector<std::vector<double>>& arrivals_s, double& first_s) {
+  first_s = HUGE_VAL;
+  for (const auto& of_bucket_s : arrivals_s)
+    first_s = std::min(first_s, *std::min_element(of_bucket_s.begin(), of_bucket_s.end()));
+  for (auto& of_bucket_s : arrivals_s)
+    for (double& at_s : of_bucket_s) at_s -= first_s;
+}
+
+// What forecasts that may as well be treated alike have in common.
+std::vector<double> in_quanta(const IterationForecast& forecast, double quantum_s) {
+  std::vector<double> values;
+  for (const Bucket& bucket : forecast.buckets) {
+    values.push_back(static_cast<double>(bucket.bytes));
+    values.push_back(static_cast<double>(bucket.elements));
+  }
+  const auto add = [&](const std::vector<double>& times_s) {
+    for (const double time_s : times_s)
+      values.push_back(std::nearbyint(std::min(time_s / quantum_s, most_quanta)));
+    values.push_back(-1);
   };
-  for (auto& arrivals_s : forecast.arrivals_s) round(arrivals_s, first_s);
-  round(forecast.errors_s, 0);
-  round(forecast.compute_s, 0);
-  round(forecast.spreads_s, 0);
-  return forecast;
+  for (const auto& arrivals_s : forecast.arrivals_s) add(arrivals_s);
+  add(forecast.errors_s);
+  add(forecast.compute_s);
+  add(forecast.spreads_s);
+  return values;
 }
 
 bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
@@ -62,15 +77,11 @@ bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
   });
 }
 
-// Of a ring, which has the most.
-std::size_t messages_of(std::size_t ranks) { return 2 * ranks * (ranks - 1); }
-
 // With neighbours together, where so many would take too long to simulate; the last stays alone.
-IterationForecast grouped(const IterationForecast& forecast) {
+IterationForecast grouped(const IterationForecast& forecast, std::size_t messages) {
   const std::size_t buckets = forecast.buckets.size();
-  const std::size_t ranks = forecast.arrivals_s.front().size();
   const std::size_t most =
-      std::max<std::size_t>(2, most_messages / std::max<std::size_t>(messages_of(ranks), 1));
+      std::max<std::size_t>(2, buckets * most_messages / std::max<std::size_t>(messages, 1));
   if (buckets <= most) return forecast;
   std::uint64_t all = 0;
   for (const Bucket& bucket : forecast.buckets) all += bucket.bytes;
@@ -101,30 +112,60 @@ Planner::Planner(int ranks, Link link, double margin)
       schedules_(ranks, link_),
       rollout_(ranks, link_) {}
 
-IterationPlan Planner::plan(const IterationForecast& forecast) {
-  check(forecast, ranks_);
-  if (forecast.buckets.empty() || ranks_ == 1) return {};
-  const double quantum_s = scale_s(forecast.buckets) / quanta_per_scale;
-  if (quantum_s == 0) return {};
+IterationPlan Planner::plan(const IterationForecast& told) {
+  check(told, ranks_);
+  const double scale = scale_s(told.buckets);
+  if (told.buckets.empty() || ranks_ == 1 || scale == 0) return {};
+  IterationForecast forecast = told;
+  double first_s;
+  from_zero(forecast.arrivals_s, first_s);
   const std::lock_guard lock(mutex_);
-  const IterationForecast rounded = in_quanta(forecast, quantum_s);
-  std::vector<double> known_by;
-  for (const Bucket& bucket : rounded.buckets) {
-    known_by.push_back(static_cast<double>(bucket.bytes));
-    known_by.push_back(static_cast<double>(bucket.elements));
+  std::vector<double> known_by = in_quanta(forecast, scale / quanta_per_scale);
+  auto known = known_.find(known_by);
+  if (known == known_.end()) {
+    if (known_.size() == most_known) known_.clear();
+    known = known_.emplace(std::move(known_by), choose(forecast)).first;
   }
-  const auto add = [&](const std::vector<double>& values) {
-    known_by.insert(known_by.end(), values.begin(), values.end());
-    known_by.push_back(-1);
-  };
-  for (const auto& arrivals_s : rounded.arrivals_s) add(arrivals_s);
-  add(rounded.errors_s);
-  add(rounded.compute_s);
-  add(rounded.spreads_s);
-  const auto found = known_.find(known_by);
-  if (found != known_.end()) return found->second;
-  if (known_.size() == most_known) known_.clear();
-  return known_.emplace(std::move(known_by), price(rounded, quantum_s)).first->second;
+  const Choice& choice = known->second;
+  IterationPlan plan{{}, choice.pace_s, choice.plain_pace_s};
+  if (choice.algorithm) plan.keys = keys(*choice.algorithm, forecast, scale / orders_per_scale);
+  return plan;
+}
+
+std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
+                                      const IterationForecast& arrived) {
+  check(arrived, ranks_);
+  const std::size_t buckets = arrived.buckets.size();
+  if (buckets == 0) return {};
+  PATR_CHECK(keys.empty() || keys.size() == buckets, ScheduleError, "finish_s: expected ", buckets,
+             " keys, got ", keys.size());
+  const std::lock_guard lock(mutex_);
+  std::vector<Way> ways;
+  std::vector<std::vector<double>> expected_s;
+  for (std::size_t b = 0; b < keys.size(); ++b) {
+    const Algorithm& algorithm = algorithms::find_algorithm(keys[b].algorithm, "all_reduce");
+    ways.push_back({&algorithm, keys[b].segments});
+    expected_s.push_back(keys[b].arrivals_s);
+    expected_s.back().resize(std::size_t(ranks_), 0);
+    const bool times = algorithm.uses == Uses::times;
+    for (double& at_s : expected_s.back())
+      at_s *= times ? schedules_.quantum_s(arrived.buckets[b]) : 1;
+  }
+  if (keys.empty()) {
+    ways = plain(arrived.buckets);
+    expected_s.assign(buckets, std::vector<double>(std::size_t(ranks_), 0));
+  }
+  std::size_t messages = 0;
+  for (const Way& way : ways) messages += rollout_.messages(way, 1);
+  if (messages > most_messages) return {};
+  std::vector<std::vector<double>> arrivals_s = arrived.arrivals_s;
+  double first_s;
+  from_zero(arrivals_s, first_s);
+  pricing::PortsBusy busy;
+  std::vector<double> finish_s =
+      rollout_.finish_s(ways, arrived.buckets, expected_s, arrivals_s, busy);
+  for (double& at_s : finish_s) at_s += first_s;
+  return finish_s;
 }
 
 // The messages once through a port, and the latencies of a tree.
@@ -148,46 +189,90 @@ std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
   return ways;
 }
 
-IterationPlan Planner::price(const IterationForecast& every, double quantum_s) {
-  const IterationForecast forecast = grouped(every);
-  const bool doubtful = largest(forecast.errors_s) > 0 || largest(forecast.spreads_s) > 0;
-  const double begin_s = largest(forecast.arrivals_s.back());
-  const auto end_s = [&](const std::vector<Way>& ways, int first, int last) {
-    double sum_s = 0;
-    for (int sample = first; sample < last; ++sample)
-      sum_s += rollout_.end_s(ways, forecast, sample);
-    return sum_s;
+std::vector<Way> Planner::ways(const Algorithm& algorithm,
+                               const std::vector<Bucket>& buckets) const {
+  std::vector<Way> ways;
+  for (const Bucket& bucket : buckets)
+    ways.push_back({&algorithm, int(segments_for(algorithm, ranks_, bucket, link_))});
+  return ways;
+}
+
+// Of all ways, no matter whether they suit: at the earliest, the end of the last bucket alone and
+// the computations after it.
+double Planner::least_end_s(const Way& way, const IterationForecast& forecast) const {
+  const auto& estimate = way.algorithm->pricing.estimate;
+  if (!estimate) return -HUGE_VAL;
+  std::vector<double> arrivals_s = forecast.arrivals_s.back();
+  if (way.algorithm->uses == Uses::order) std::sort(arrivals_s.begin(), arrivals_s.end());
+  const auto bytes = static_cast<double>(forecast.buckets.back().bytes);
+  return largest(estimate(arrivals_s, way.segments, bytes, link_)) +
+         look_ahead * smallest(forecast.compute_s);
+}
+
+Planner::Choice Planner::choose(const IterationForecast& every) {
+  const bool doubtful = largest(every.errors_s) > 0 || largest(every.spreads_s) > 0;
+  const double begin_s = largest(every.arrivals_s.back());
+  const std::vector<Way> plain_ways = plain(every.buckets);
+  const std::size_t buckets = every.buckets.size();
+  std::size_t messages = 0;
+  for (const Way& way : plain_ways) messages += rollout_.messages(way, 1);
+  const auto plain_ends_s = [&](const IterationForecast& forecast) {
+    const std::vector<Way> ways = plain(forecast.buckets);
+    return rollout_.ends_s(ways, ways, forecast, 0);
   };
-  const std::size_t messages = messages_of(std::size_t(ranks_)) * forecast.buckets.size();
-  const int runs = doubtful && messages <= most_messages_sampled ? samples : 1;
-  const std::vector<Way> plain_ways = plain(forecast.buckets);
-  const double plain_s = end_s(plain_ways, 0, 1);
-  const double hopeless_s = plain_s + (hopeless - margin_) * (plain_s - begin_s);
-  double all_plain_s = 0;
-  const Algorithm* best = nullptr;
-  double best_s = HUGE_VAL;
+  const IterationForecast few = grouped(every, messages);
+  const Ends few_ends_s = plain_ends_s(few);
+  std::vector<const Algorithm*> candidates;
   for (const Algorithm* candidate : algorithms::candidates()) {
     // Where nothing is in doubt the order is the forecast's. Messages that tell who came wait
     // behind the data of other buckets, longer than any model here knows.
-    if (candidate->dynamic() && (!doubtful || every.buckets.size() > 1)) continue;
+    if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;
     if (ranks_ > most_simulated_ranks && !candidate->pricing.estimate) continue;
-    std::vector<Way> ways;
-    for (const Bucket& bucket : forecast.buckets)
-      ways.push_back({candidate, int(segments_for(*candidate, ranks_, bucket, link_))});
-    if (same(ways, plain_ways)) continue;
-    double candidate_s = end_s(ways, 0, 1);
-    if (candidate_s > hopeless_s) continue;
-    candidate_s += end_s(ways, 1, runs);
-    if (all_plain_s == 0) all_plain_s = plain_s + end_s(plain_ways, 1, runs);
-    if (candidate_s < best_s) best_s = candidate_s, best = candidate;
+    const std::vector<Way> ways = this->ways(*candidate, every.buckets);
+    if (same(ways, plain_ways) || least_end_s(ways.back(), every) > few_ends_s.back()) continue;
+    candidates.push_back(candidate);
+    messages = std::max(messages, rollout_.messages(ways.back(), buckets));
   }
-  if (!best) all_plain_s = runs * plain_s;
-  const auto pace_s = [&](double sum_s) { return (sum_s / runs - begin_s) / look_ahead; };
-  IterationPlan plan{{}, pace_s(all_plain_s), pace_s(all_plain_s)};
-  if (!best || pace_s(best_s) > (1 - margin_) * plan.plain_pace_s) return plan;
-  plan.pace_s = pace_s(best_s);
-  plan.keys = keys(*best, every, quantum_s);
-  return plan;
+  const IterationForecast forecast = grouped(every, messages);
+  const int runs = doubtful && messages <= most_messages_sampled ? samples : 1;
+  const Ends without_s =
+      forecast.buckets.size() == few.buckets.size() ? few_ends_s : plain_ends_s(forecast);
+  const double plain_s = without_s.back();
+  struct Policy {
+    double end_s;  // as forecast
+    const Algorithm* candidate;
+    std::vector<Way> now, then;
+  };
+  std::vector<Policy> faster;
+  const std::vector<Way> without = plain(forecast.buckets);
+  for (const Algorithm* candidate : candidates) {
+    const std::vector<Way> now = ways(*candidate, forecast.buckets);
+    const Ends always_s = rollout_.ends_s(now, now, forecast, 0, plain_s);
+    if (always_s.back() < plain_s) {
+      faster.push_back({always_s.back(), candidate, now, now});
+    } else if (always_s.front() < without_s.front()) {
+      const Ends once_s = rollout_.ends_s(now, without, forecast, 0, plain_s);
+      if (once_s.back() < plain_s) faster.push_back({once_s.back(), candidate, now, without});
+    }
+  }
+  std::stable_sort(faster.begin(), faster.end(),
+                   [](const Policy& a, const Policy& b) { return a.end_s < b.end_s; });
+  if (faster.size() > most_sampled) faster.resize(most_sampled);
+  const auto pace_s = [&](const Policy& policy) {
+    double sum_s = policy.end_s;
+    for (int sample = 1; sample < runs; ++sample)
+      sum_s += rollout_.ends_s(policy.now, policy.then, forecast, sample).back();
+    return (sum_s / runs - begin_s) / look_ahead;
+  };
+  const double plain_pace_s = faster.empty() ? (plain_s - begin_s) / look_ahead
+                                             : pace_s({plain_s, nullptr, without, without});
+  Choice best{nullptr, plain_pace_s, plain_pace_s};
+  for (const Policy& policy : faster) {
+    const double policy_s = pace_s(policy);
+    if (policy_s < std::min(best.pace_s, (1 - margin_) * plain_pace_s))
+      best = {policy.candidate, policy_s, plain_pace_s};
+  }
+  return best;
 }
 
 std::vector<ScheduleKey> Planner::keys(const Algorithm& algorithm,

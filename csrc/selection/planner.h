@@ -2,11 +2,11 @@
 //
 // What a plan is worth is the pace of the job (selection/rollout.h). Without a plan each bucket
 // takes what suits it best where all arrive together. A plan has to be faster than that by a share
-// of the pace, under the forecast and under samples around it (deterministic: equal input, equal
-// output), so a doubtful forecast gets no plan.
+// of the pace, under the forecast and under samples around it, so a doubtful forecast gets no plan.
 //
 // As in selection/pattern.h, forecasts that may as well be treated alike are: times count in
-// quanta, and what was planned is remembered.
+// quanta, and what was chosen for the first of them is remembered. The order of ranks in a plan is
+// each forecast's own.
 #pragma once
 
 #include <cstddef>
@@ -38,11 +38,22 @@ class Planner {  // thread-safe
   // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations
   // and spreads are >= 0.
   IterationPlan plan(const IterationForecast& forecast);
+  // When each rank has its last result of an iteration with these keys, or without a plan, whose
+  // arrivals are known. Empty where that would take long to simulate.
+  std::vector<double> finish_s(const std::vector<ScheduleKey>& keys,
+                               const IterationForecast& arrived);
 
  private:
+  struct Choice {
+    const Algorithm* algorithm;  // null: no plan
+    double pace_s, plain_pace_s;
+  };
+
   double scale_s(const std::vector<Bucket>& buckets) const;
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
-  IterationPlan price(const IterationForecast& forecast, double quantum_s);
+  std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
+  double least_end_s(const Way& way, const IterationForecast& forecast) const;
+  Choice choose(const IterationForecast& forecast);
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;
 
@@ -53,7 +64,7 @@ class Planner {  // thread-safe
   Selector selector_;
   Schedules schedules_;
   Rollout rollout_;
-  std::map<std::vector<double>, IterationPlan> known_;  // by forecast, in quanta
+  std::map<std::vector<double>, Choice> known_;  // by forecast, in quanta
 };
 
 }  // namespace patallreduce::selection

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
+#include <map>
 #include <utility>
 
 #include "selection/samples.h"
@@ -55,8 +55,8 @@ void take_later(const std::vector<double>& by_place_s, const std::vector<std::si
 // One that is to be simulated: its collectives, and who is at which place of them.
 struct Rollout::Iteration {
   std::vector<InFlight> collectives;
-  std::vector<std::vector<std::size_t>> orders;  // by collective and place
-  std::deque<Simulation> generated;              // what collectives point to
+  std::vector<std::vector<std::size_t>> orders;         // by collective and place
+  std::map<std::vector<double>, Simulation> generated;  // by what they are generated from
 
   // expected_s: what the schedule is made from; real_s: when ranks arrive.
   void add(Schedules& schedules, const Way& way, const Bucket& bucket, double latency_s,
@@ -65,7 +65,12 @@ struct Rollout::Iteration {
     const Simulation* simulation;
     if (way.algorithm->uses == Uses::times) {
       const auto key = schedules.key_of(*way.algorithm, segments, bucket, {}, expected_s);
-      simulation = &generated.emplace_back(schedules.generated(*way.algorithm, key));
+      std::vector<double> from = key.arrivals_s;
+      from.push_back(segments);
+      auto found = generated.find(from);
+      if (found == generated.end())
+        found = generated.emplace(from, schedules.generated(*way.algorithm, key)).first;
+      simulation = &found->second;
     } else {
       simulation = &schedules.prepared(*way.algorithm, segments);
     }
@@ -99,43 +104,65 @@ void Rollout::estimate(const Way& way, const Bucket& bucket, const std::vector<d
              last_s);
 }
 
-double Rollout::end_s(const std::vector<Way>& ways, const IterationForecast& forecast, int sample) {
+std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
+                                      const std::vector<Bucket>& buckets,
+                                      const std::vector<std::vector<double>>& expected_s,
+                                      const std::vector<std::vector<double>>& real_s,
+                                      PortsBusy& busy) {
   schedules_.make_room();
+  std::vector<double> last_s(std::size_t(ranks_), -HUGE_VAL);
+  Iteration iteration;
+  for (std::size_t b = 0; b < ways.size(); ++b) {
+    if (ranks_ > most_simulated_ranks) {
+      estimate(ways[b], buckets[b], expected_s[b], real_s[b], last_s);
+    } else {
+      iteration.add(schedules_, ways[b], buckets[b], link_.latency_s, expected_s[b], real_s[b]);
+    }
+  }
+  return ranks_ > most_simulated_ranks ? last_s : iteration.finish_s(link_, busy);
+}
+
+std::size_t Rollout::messages(const Way& way, std::size_t buckets) {
+  const auto ranks = std::size_t(ranks_);
+  if (way.algorithm->uses == Uses::times) return 2 * ranks * (ranks - 1) * buckets;
+  return schedules_.prepared(*way.algorithm, coarse(way, ranks_)).messages() * buckets;
+}
+
+Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
+                     const IterationForecast& forecast, int sample, double limit_s) {
   const auto ranks = std::size_t(ranks_);
   const std::vector<double>& last_s = forecast.arrivals_s.back();
   const double side = sample == 0 ? 0 : sample % 2 == 1 ? 1 : -1;
   const auto series = static_cast<std::uint64_t>((sample + 1) / 2);
   std::vector<std::vector<double>> expected_s = forecast.arrivals_s;
   PortsBusy busy;
+  Ends ends_s;
+  ends_s.fill(HUGE_VAL);
   double end_s = -HUGE_VAL;
+  const auto& compute_s = forecast.compute_s;
+  const double least_s =
+      compute_s.empty() ? 0 : *std::min_element(compute_s.begin(), compute_s.end());
   for (int i = 0; i < look_ahead; ++i) {
+    if (end_s + (look_ahead - i) * least_s > limit_s) return ends_s;
     const std::vector<double>& spread_s = i == 0 ? forecast.errors_s : forecast.spreads_s;
-    std::vector<double> off_s(ranks, 0);
+    std::vector<std::vector<double>> real_s = expected_s;
     for (std::size_t rank = 0; rank < ranks && side != 0; ++rank) {
       const std::uint64_t counter = (series * look_ahead + std::uint64_t(i)) * ranks + rank;
-      off_s[rank] = side * normal(counter) * value(spread_s, rank);
+      const double off_s = side * normal(counter) * value(spread_s, rank);
+      for (auto& of_bucket_s : real_s) of_bucket_s[rank] += off_s;
     }
-    Iteration iteration;
-    std::vector<double> finish_s(ranks, -HUGE_VAL);
-    for (std::size_t b = 0; b < ways.size(); ++b) {
-      std::vector<double> real_s = expected_s[b];
-      for (std::size_t rank = 0; rank < ranks; ++rank) real_s[rank] += off_s[rank];
-      const Bucket& bucket = forecast.buckets[b];
-      if (ranks_ > most_simulated_ranks) {
-        estimate(ways[b], bucket, expected_s[b], std::move(real_s), finish_s);
-      } else {
-        iteration.add(schedules_, ways[b], bucket, link_.latency_s, expected_s[b], real_s);
-      }
-    }
-    if (ranks_ <= most_simulated_ranks) finish_s = iteration.finish_s(link_, busy);
+    const std::vector<double> last_results_s =
+        finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const double next_s = finish_s[rank] + value(forecast.compute_s, rank);
+      const double next_s = last_results_s[rank] + value(forecast.compute_s, rank);
       end_s = std::max(end_s, next_s);
       for (std::size_t b = 0; b < ways.size(); ++b)
         expected_s[b][rank] = next_s - (last_s[rank] - forecast.arrivals_s[b][rank]);
     }
+    ends_s[std::size_t(i)] = end_s;
   }
-  return end_s;
+  if (end_s > limit_s) ends_s.back() = HUGE_VAL;
+  return ends_s;
 }
 
 }  // namespace patallreduce::selection

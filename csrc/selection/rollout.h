@@ -1,11 +1,14 @@
 // What becomes of a job whose buckets are reduced in a certain way: its next iterations, simulated.
 //
 // Buckets in flight share the ranks' ports, and whom an all-reduce lets go late arrives late at the
-// next one. So ways are not compared by one collective but by how far the job has come after three
+// next one. So ways are not compared by one collective but by how far the job has come after some
 // iterations: all buckets of an iteration run on shared ports (pricing/simulation.h), and each rank
 // computes from its last result to its next arrivals.
 #pragma once
 
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "algorithms/registry.h"
@@ -29,16 +32,29 @@ struct Way {
   int segments;
 };
 
-constexpr int look_ahead = 3;             // iterations
+constexpr int look_ahead = 4;             // iterations
 constexpr int most_simulated_ranks = 64;  // more are in closed form, bucket after bucket
+
+using Ends = std::array<double, look_ahead>;
 
 class Rollout {
  public:
   Rollout(int ranks, const Link& link) : ranks_(ranks), link_(link), schedules_(ranks, link) {}
 
-  // When the last rank has computed again after those iterations, by the forecast's clock. Sample 0
-  // is as forecast; samples 2 n - 1 and 2 n are to either side of it. `ways`: by bucket.
-  double end_s(const std::vector<Way>& ways, const IterationForecast& forecast, int sample);
+  // When the last rank has computed again, after each iteration, by the forecast's clock. Sample 0
+  // is as forecast; samples 2 n - 1 and 2 n are to either side of it. By bucket, ways: of this
+  // iteration; then: of the next ones. Infinite once it is clear that the last is after `limit_s`.
+  Ends ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
+              const IterationForecast& forecast, int sample, double limit_s = HUGE_VAL);
+  // That are simulated of an iteration whose buckets are all reduced so.
+  std::size_t messages(const Way& way, std::size_t buckets);
+
+  // When each rank has its last result of one iteration. By bucket and rank, expected_s: what
+  // schedules are made from; real_s: when ranks arrive.
+  std::vector<double> finish_s(const std::vector<Way>& ways, const std::vector<Bucket>& buckets,
+                               const std::vector<std::vector<double>>& expected_s,
+                               const std::vector<std::vector<double>>& real_s,
+                               pricing::PortsBusy& busy);
 
  private:
   struct Iteration;

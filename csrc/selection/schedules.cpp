@@ -40,6 +40,10 @@ std::vector<double> chain_begins_s(const std::vector<double>& arrivals_s, double
   return begins_s;
 }
 
+double Schedules::quantum_s(const Bucket& bucket) const {
+  return (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes)) / ranks_) / 2;
+}
+
 ScheduleKey Schedules::key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
                               const std::vector<std::int32_t>& levels,
                               const std::vector<double>& arrivals_s) const {
@@ -56,11 +60,9 @@ ScheduleKey Schedules::key_of(const Algorithm& candidate, int segments, const Bu
       key.arrivals_s.push_back(static_cast<double>(found - present.begin()));
     }
   } else {
-    const double half_s =
-        (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes)) / ranks_) / 2;
     const double first_s = *std::min_element(arrivals_s.begin(), arrivals_s.end());
     for (const double arrival_s : arrivals_s)
-      key.arrivals_s.push_back(std::nearbyint((arrival_s - first_s) / half_s));
+      key.arrivals_s.push_back(std::nearbyint((arrival_s - first_s) / quantum_s(bucket)));
     if (*std::max_element(key.arrivals_s.begin(), key.arrivals_s.end()) == 0)
       key.arrivals_s.clear();
   }

@@ -33,6 +33,8 @@ class Schedules {
  public:
   Schedules(int ranks, const Link& link) : ranks_(ranks), link_(link) {}
 
+  // What arrivals count in where times count.
+  double quantum_s(const Bucket& bucket) const;
   // levels: per rank, of its arrival, where the order counts: alike arrivals have one level.
   ScheduleKey key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
                      const std::vector<std::int32_t>& levels,

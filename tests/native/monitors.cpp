@@ -62,19 +62,20 @@ Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
 
 // Chooses something else every time, so that a rank with another plan would be found.
 Leader::Chooser moody(std::shared_ptr<Random> random) {
-  return [random](const IterationForecast& forecast) {
-    static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic"};
-    IterationPlan plan;
-    for (const std::vector<double>& arrivals_s : forecast.arrivals_s) {
-      ScheduleKey key{names[pick(*random, 0, 3)], pick(*random, 1, 20), {}, 1e-3};
-      if (key.algorithm != "prr") key.segment_time_s = 0;
-      if (key.algorithm != "ring")
-        for (std::size_t r = 0; r < arrivals_s.size(); ++r)
-          key.arrivals_s.push_back(pick(*random, 0, 9));
-      plan.keys.push_back(std::move(key));
-    }
-    return std::optional(plan);
-  };
+  return {[random](const IterationForecast& forecast) {
+            static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic"};
+            IterationPlan plan;
+            for (const std::vector<double>& arrivals_s : forecast.arrivals_s) {
+              ScheduleKey key{names[pick(*random, 0, 3)], pick(*random, 1, 20), {}, 1e-3};
+              if (key.algorithm != "prr") key.segment_time_s = 0;
+              if (key.algorithm != "ring")
+                for (std::size_t r = 0; r < arrivals_s.size(); ++r)
+                  key.arrivals_s.push_back(pick(*random, 0, 9));
+              plan.keys.push_back(std::move(key));
+            }
+            return std::optional(plan);
+          },
+          {}};
 }
 
 Call planned_call(std::int64_t loop, std::int64_t iteration, int bucket) {
