@@ -49,6 +49,7 @@ void bind_prediction(py::module_& m) {
       .def_readonly("arrival_s", &Prediction::arrival_s)
       .def_readonly("error_s", &Prediction::error_s)
       .def_readonly("known", &Prediction::known)
+      .def_readonly("silence_s", &Prediction::silence_s)
       .def("__repr__", [](const Prediction& p) {
         return concat("<Prediction ", p.known ? "" : "unknown, ", "arrival_s ", p.arrival_s,
                       ", error_s ", p.error_s, ">");
@@ -67,6 +68,7 @@ void bind_prediction(py::module_& m) {
       .def(py::init<std::shared_ptr<Job>>(), "job"_a)
       .def("start", &Predictor::start, "at_s"_a)
       .def("edge", &Predictor::edge, "fraction"_a, "at_s"_a)
+      .def("result", &Predictor::result, "at_s"_a)
       .def("arrive", &Predictor::arrive, "bucket"_a, "at_s"_a)
       .def("finish", &Predictor::finish, "arrivals_s"_a)
       .def("predict", &Predictor::predict, "bucket"_a, "now_s"_a)

@@ -209,19 +209,42 @@ double Planner::least_end_s(const Way& way, const IterationForecast& forecast) c
          look_ahead * smallest(forecast.compute_s);
 }
 
+// Whatever could be faster than without a plan: for good, or only this time, where it is.
+std::vector<Planner::Policy> Planner::faster(const std::vector<const Algorithm*>& candidates,
+                                             const IterationForecast& forecast,
+                                             const Policy& plain) {
+  const double plain_s = plain.ends_s.back();
+  const double total_s = plain_s - largest(forecast.arrivals_s.back());
+  const double limit_s = plain_s - std::min(margin_, 0.0) * total_s;
+  std::vector<Policy> faster;
+  for (const Algorithm* candidate : candidates) {
+    const std::vector<Way> now = ways(*candidate, forecast.buckets);
+    const Ends always_s = rollout_.ends_s(now, now, forecast, 0, limit_s);
+    const double won_s = plain_s - always_s.back();
+    if (always_s.back() < limit_s) faster.push_back({candidate, now, now, look_ahead, always_s});
+    if (won_s > margin_ * total_s || always_s.front() > plain.ends_s.front()) continue;
+    const Ends once_s = rollout_.ends_s(now, plain.now, forecast, 0, limit_s);
+    if (once_s.back() < limit_s) faster.push_back({candidate, now, plain.now, 1, once_s});
+  }
+  std::stable_sort(faster.begin(), faster.end(), [&](const Policy& a, const Policy& b) {
+    return a.won_s(plain_s) > b.won_s(plain_s);
+  });
+  if (faster.size() > most_sampled) faster.resize(most_sampled);
+  return faster;
+}
+
 Planner::Choice Planner::choose(const IterationForecast& every) {
   const bool doubtful = largest(every.errors_s) > 0 || largest(every.spreads_s) > 0;
-  const double begin_s = largest(every.arrivals_s.back());
-  const std::vector<Way> plain_ways = plain(every.buckets);
+  const std::vector<Way> every_plain = plain(every.buckets);
   const std::size_t buckets = every.buckets.size();
   std::size_t messages = 0;
-  for (const Way& way : plain_ways) messages += rollout_.messages(way, 1);
-  const auto plain_ends_s = [&](const IterationForecast& forecast) {
+  for (const Way& way : every_plain) messages += rollout_.messages(way, 1);
+  const auto without = [&](const IterationForecast& forecast) {
     const std::vector<Way> ways = plain(forecast.buckets);
-    return rollout_.ends_s(ways, ways, forecast, 0);
+    return Policy{nullptr, ways, ways, look_ahead, rollout_.ends_s(ways, ways, forecast, 0)};
   };
   const IterationForecast few = grouped(every, messages);
-  const Ends few_ends_s = plain_ends_s(few);
+  const Policy plain_of_few = without(few);
   std::vector<const Algorithm*> candidates;
   for (const Algorithm* candidate : algorithms::candidates()) {
     // Where nothing is in doubt the order is the forecast's. Messages that tell who came wait
@@ -229,48 +252,29 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;
     if (ranks_ > most_simulated_ranks && !candidate->pricing.estimate) continue;
     const std::vector<Way> ways = this->ways(*candidate, every.buckets);
-    if (same(ways, plain_ways) || least_end_s(ways.back(), every) > few_ends_s.back()) continue;
+    if (same(ways, every_plain)) continue;
+    if (margin_ >= 0 && least_end_s(ways.back(), every) > plain_of_few.ends_s.back()) continue;
     candidates.push_back(candidate);
     messages = std::max(messages, rollout_.messages(ways.back(), buckets));
   }
   const IterationForecast forecast = grouped(every, messages);
-  const int runs = doubtful && messages <= most_messages_sampled ? samples : 1;
-  const Ends without_s =
-      forecast.buckets.size() == few.buckets.size() ? few_ends_s : plain_ends_s(forecast);
-  const double plain_s = without_s.back();
-  struct Policy {
-    double end_s;  // as forecast
-    const Algorithm* candidate;
-    std::vector<Way> now, then;
-  };
-  std::vector<Policy> faster;
-  const std::vector<Way> without = plain(forecast.buckets);
-  for (const Algorithm* candidate : candidates) {
-    const std::vector<Way> now = ways(*candidate, forecast.buckets);
-    const Ends always_s = rollout_.ends_s(now, now, forecast, 0, plain_s);
-    if (always_s.back() < plain_s) {
-      faster.push_back({always_s.back(), candidate, now, now});
-    } else if (always_s.front() < without_s.front()) {
-      const Ends once_s = rollout_.ends_s(now, without, forecast, 0, plain_s);
-      if (once_s.back() < plain_s) faster.push_back({once_s.back(), candidate, now, without});
-    }
-  }
-  std::stable_sort(faster.begin(), faster.end(),
-                   [](const Policy& a, const Policy& b) { return a.end_s < b.end_s; });
-  if (faster.size() > most_sampled) faster.resize(most_sampled);
-  const auto pace_s = [&](const Policy& policy) {
-    double sum_s = policy.end_s;
+  const Policy plain =
+      forecast.buckets.size() == few.buckets.size() ? plain_of_few : without(forecast);
+  const std::vector<Policy> policies = faster(candidates, forecast, plain);
+  const int runs = doubtful && !policies.empty() && messages <= most_messages_sampled ? samples : 1;
+  const auto end_s = [&](const Policy& policy) {
+    double sum_s = policy.ends_s.back();
     for (int sample = 1; sample < runs; ++sample)
       sum_s += rollout_.ends_s(policy.now, policy.then, forecast, sample).back();
-    return (sum_s / runs - begin_s) / look_ahead;
+    return sum_s / runs;
   };
-  const double plain_pace_s = faster.empty() ? (plain_s - begin_s) / look_ahead
-                                             : pace_s({plain_s, nullptr, without, without});
+  const double plain_s = end_s(plain);
+  const double plain_pace_s = (plain_s - largest(every.arrivals_s.back())) / look_ahead;
   Choice best{nullptr, plain_pace_s, plain_pace_s};
-  for (const Policy& policy : faster) {
-    const double policy_s = pace_s(policy);
-    if (policy_s < std::min(best.pace_s, (1 - margin_) * plain_pace_s))
-      best = {policy.candidate, policy_s, plain_pace_s};
+  for (const Policy& policy : policies) {
+    const double pace_s = plain_pace_s - (plain_s - end_s(policy)) / policy.iterations;
+    if (pace_s < (1 - margin_) * plain_pace_s && (!best.algorithm || pace_s < best.pace_s))
+      best = {policy.candidate, pace_s, plain_pace_s};
   }
   return best;
 }

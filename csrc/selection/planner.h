@@ -49,10 +49,21 @@ class Planner {  // thread-safe
     double pace_s, plain_pace_s;
   };
 
+  struct Policy {
+    const Algorithm* candidate;
+    std::vector<Way> now, then;  // in this iteration, in the next ones
+    int iterations;              // that `candidate` reduces
+    Ends ends_s;                 // as forecast
+    // In each of these.
+    double won_s(double plain_end_s) const { return (plain_end_s - ends_s.back()) / iterations; }
+  };
+
   double scale_s(const std::vector<Bucket>& buckets) const;
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
   double least_end_s(const Way& way, const IterationForecast& forecast) const;
+  std::vector<Policy> faster(const std::vector<const Algorithm*>& candidates,
+                             const IterationForecast& forecast, const Policy& plain);
   Choice choose(const IterationForecast& forecast);
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;

@@ -218,3 +218,43 @@ def test_whatever_came_six_sound_iterations_repair(history):
 def test_a_job_needs_a_rank():
     with pytest.raises(ScheduleError, match="ranks >= 1"):
         Job(0)
+
+
+def test_a_start_is_expected_after_the_last_result():
+    """A rank's place in a chain changes, and with it when it goes on."""
+    predictor = Predictor()
+    start_s = 0.0
+    for k in range(8):
+        iterate(predictor, [1.0], start_s=start_s)
+        start_s += 1.0 + 0.1 * (k % 4) + 0.02
+        predictor.result(start_s - 0.02)
+        predicted = predictor.predict(0, start_s - 0.5)
+        if k > 1:
+            assert predicted.arrival_s == pytest.approx(start_s + 1.0)
+
+
+def test_results_that_are_expected_wrongly_are_not_relied_on():
+    predictor, drawn = Predictor(), random.Random(1)
+    for k in range(12):
+        start_s = 1.5 * k
+        iterate(predictor, [1.0], start_s=start_s)
+        predictor.result(start_s + drawn.uniform(1.0, 3.0))
+    assert predictor.predict(0, start_s + 1.1).arrival_s == pytest.approx(start_s + 2.5, abs=0.05)
+
+
+@pytest.mark.parametrize("at_s", [math.nan, math.inf, 1e300, -1e9])
+def test_a_result_that_cannot_be_is_ignored(at_s):
+    predictor = Predictor()
+    for k in range(4):
+        iterate(predictor, [1.0], start_s=1.5 * k)
+        predictor.result(at_s)
+    assert math.isfinite(predictor.predict(0, 6.0).arrival_s)
+
+
+def test_silence_is_told():
+    predictor = Predictor()
+    for k in range(4):
+        iterate(predictor, [1.0], edges=[(0.5, 0.5)], start_s=10.0 * k)
+    predictor.start(40.0)
+    assert predictor.predict(0, 40.4).silence_s == pytest.approx(0.0, abs=1e-6)
+    assert predictor.predict(0, 40.8).silence_s == pytest.approx(0.3, abs=0.05)

@@ -54,7 +54,8 @@ def test_after_one_disturbed_iteration_the_job_is_back_within_three(ranks, bucke
         computes_s[15][rank] += 0.1 * rank * RING_S
     series_s = times_s(auto.ends_s(of, computes_s)[0])
     usual_s = series_s[10]
-    assert series_s[18:] == pytest.approx([usual_s] * len(series_s[18:]), rel=0.01)
+    assert max(series_s[18:]) <= 1.01 * usual_s
+    assert series_s[20:] == pytest.approx([usual_s] * len(series_s[20:]), rel=0.01)
 
 
 @pytest.mark.parametrize("buckets", [1, 4, 8])
@@ -70,3 +71,29 @@ def test_a_rank_that_is_late_again_and_again_is_answered(buckets):
 def test_the_same_job_runs_the_same_again():
     of = cell(pattern="uniform", delay_s=RING_S, jitter=0.05)
     assert auto.ends_s(of, of.computes_s(20)) == auto.ends_s(of, of.computes_s(20))
+
+
+@pytest.mark.parametrize("ranks", [6, 16])
+def test_who_is_let_go_late_is_expected_late(ranks):
+    """Where latencies count, a plan is wanted before the last ranks have their last results."""
+    of = cell(
+        ranks=ranks,
+        buckets=32,
+        bucket_elements=11607,
+        latency_s=1e-3,
+        bytes_per_s=1.25e9,
+        compute_s=3e-3,
+        jitter=0.01,
+    )
+    computes_s = of.computes_s(60)
+    ends, _ = auto.ends_s(of, computes_s)
+    slt = job.ends_s(of, computes_s, lambda on, arrivals_s: on.fixed("slt", arrivals_s))
+    own = job.ends_s(of, computes_s, lambda on, _: on.own)
+    assert job.pace_s(ends, 10) <= 1.1 * job.pace_s(slt, 10)
+    assert job.pace_s(slt, 10) < 0.8 * job.pace_s(own, 10)
+
+
+def test_where_the_model_is_right_plans_are_hardly_ever_left_out():
+    of = cell(pattern="fixed", delay_s=2 * RING_S)
+    _, ran = auto.ends_s(of, of.computes_s(60))
+    assert ran["slt"] >= 57
