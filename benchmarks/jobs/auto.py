@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from patallreduce import _core
+from patallreduce import Link, _core
 
 from .cells import Cell
 from .job import Arrivals, Job, Key
@@ -38,11 +38,20 @@ def _plan(
     return keys
 
 
-def ends_s(cell: Cell, computes_s: list[list[float]]) -> tuple[list[float], dict[str, int]]:
-    """When each iteration's last rank has its last result; which algorithms ran how often."""
+def ends_s(
+    cell: Cell, computes_s: list[list[float]], believed: Link | None = None
+) -> tuple[list[float], dict[str, int]]:
+    """When each iteration's last rank has its last result; which algorithms ran how often.
+
+    Args:
+        cell: The job.
+        computes_s: (iterations, P).
+        believed: The link that the planner believes in, if it is another.
+    """
     job = Job(cell)
-    planner = _core.Planner(cell.ranks, cell.link)
-    leader = _core.Leader(cell.ranks, planner, 1 / cell.bytes_per_s)
+    link = believed or cell.link
+    planner = _core.Planner(cell.ranks, link)
+    leader = _core.Leader(cell.ranks, planner, 1 / link.bytes_per_s)
     finish_s: Arrivals = []
     ends = []
     ran: Counter[str] = Counter()

@@ -111,11 +111,11 @@ void Guards::Error::add(double by_s) {
   late_s += weight * (by_s - late_s);
 }
 
-// What the model is wrong by about plans counts less what it is wrong by about their absence.
 double Guards::error_s() const {
-  if (planned_error_.count == 0 || plain_error_.count == 0) return HUGE_VAL;
-  return std::max(planned_error_.late_s - plain_error_.late_s, 0.0) +
-         (planned_error_.off_s + plain_error_.off_s) / 2;
+  const auto wrong_s = [](const Error& error) {
+    return error.count == 0 ? HUGE_VAL : std::abs(error.late_s) + error.off_s / 2;
+  };
+  return wrong_s(planned_error_) + wrong_s(plain_error_);
 }
 
 Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double scale_s) {

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.jobs import auto, job
 from benchmarks.jobs.cells import NOBODY, Cell
+from patallreduce import Link
 
 MESSAGE_ELEMENTS = 1 << 20
 RING_S = 2 * 7 / 8 * MESSAGE_ELEMENTS * 4 / 25e6
@@ -97,3 +98,19 @@ def test_where_the_model_is_right_plans_are_hardly_ever_left_out():
     of = cell(pattern="fixed", delay_s=2 * RING_S)
     _, ran = auto.ends_s(of, of.computes_s(60))
     assert ran["slt"] >= 57
+
+
+@pytest.mark.parametrize("latency", [1, 100])
+@pytest.mark.parametrize("bandwidth", [0.25, 4])
+@pytest.mark.parametrize("pattern", [NOBODY, "fixed", "linear", "moving"])
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_a_planner_that_believes_in_another_link_costs_little(
+    buckets, pattern, bandwidth, latency
+):
+    """What the guard is for: over 200 iterations at most 3 % more than without any plan."""
+    of = cell(buckets=buckets, pattern=pattern, delay_s=RING_S / 2, jitter=0.02)
+    computes_s = of.computes_s(200)
+    believed = Link(of.latency_s * latency, of.bytes_per_s * bandwidth, 5e9)
+    ends, _ = auto.ends_s(of, computes_s, believed)
+    own = job.ends_s(of, computes_s, lambda on, _: on.own)
+    assert ends[-1] <= 1.03 * own[-1]
