@@ -103,10 +103,8 @@ def test_where_the_model_is_right_plans_are_hardly_ever_left_out():
 @pytest.mark.parametrize("latency", [1, 100])
 @pytest.mark.parametrize("bandwidth", [0.25, 4])
 @pytest.mark.parametrize("pattern", [NOBODY, "fixed", "linear", "moving"])
-@pytest.mark.parametrize("buckets", [1, 4])
-def test_a_planner_that_believes_in_another_link_costs_little(
-    buckets, pattern, bandwidth, latency
-):
+@pytest.mark.parametrize("buckets", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_planner_that_believes_in_another_link_costs_little(buckets, pattern, bandwidth, latency):
     """What the guard is for: over 200 iterations at most 3 % more than without any plan."""
     of = cell(buckets=buckets, pattern=pattern, delay_s=RING_S / 2, jitter=0.02)
     computes_s = of.computes_s(200)
