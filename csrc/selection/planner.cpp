@@ -14,7 +14,7 @@ namespace {
 
 // What was planned is remembered by these; a plan's order tells ranks apart by finer ones.
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
-constexpr double most_quanta = 1e6;
+constexpr double most_quanta = 1e6, most_orders = 1e9;
 constexpr std::size_t most_known = 512;
 // Messages of an iteration that are simulated in a millisecond or two.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
@@ -43,13 +43,14 @@ double largest(const std::vector<double>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-// The first arrival at 0.
-void from_zero(std::vector<std::vector<double>>& arrivals_s, double& first_s) {
-  first_s = HUGE_VAL;
+// Moves the first arrival to 0; returns where it was.
+double from_zero(std::vector<std::vector<double>>& arrivals_s) {
+  double first_s = HUGE_VAL;
   for (const auto& of_bucket_s : arrivals_s)
     first_s = std::min(first_s, *std::min_element(of_bucket_s.begin(), of_bucket_s.end()));
   for (auto& of_bucket_s : arrivals_s)
     for (double& at_s : of_bucket_s) at_s -= first_s;
+  return first_s;
 }
 
 // What forecasts that may as well be treated alike have in common.
@@ -117,8 +118,7 @@ IterationPlan Planner::plan(const IterationForecast& told) {
   const double scale = scale_s(told.buckets);
   if (told.buckets.empty() || ranks_ == 1 || scale == 0) return {};
   IterationForecast forecast = told;
-  double first_s;
-  from_zero(forecast.arrivals_s, first_s);
+  from_zero(forecast.arrivals_s);
   const std::lock_guard lock(mutex_);
   std::vector<double> known_by = in_quanta(forecast, scale / quanta_per_scale);
   auto known = known_.find(known_by);
@@ -159,8 +159,7 @@ std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
   for (const Way& way : ways) messages += rollout_.messages(way, 1);
   if (messages > most_messages) return {};
   std::vector<std::vector<double>> arrivals_s = arrived.arrivals_s;
-  double first_s;
-  from_zero(arrivals_s, first_s);
+  const double first_s = from_zero(arrivals_s);
   pricing::PortsBusy busy;
   std::vector<double> finish_s =
       rollout_.finish_s(ways, arrived.buckets, expected_s, arrivals_s, busy);
@@ -286,7 +285,8 @@ std::vector<ScheduleKey> Planner::keys(const Algorithm& algorithm,
     const Bucket& bucket = forecast.buckets[b];
     std::vector<std::int32_t> levels;
     for (const double arrival_s : forecast.arrivals_s[b])
-      levels.push_back(static_cast<std::int32_t>(arrival_s / quantum_s + 0.5));
+      levels.push_back(
+          static_cast<std::int32_t>(std::min(arrival_s / quantum_s, most_orders) + 0.5));
     const int segments = int(segments_for(algorithm, ranks_, bucket, link_));
     keys.push_back(schedules_.key_of(algorithm, segments, bucket, levels, forecast.arrivals_s[b]));
   }

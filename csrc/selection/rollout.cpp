@@ -124,6 +124,7 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
 
 std::size_t Rollout::messages(const Way& way, std::size_t buckets) {
   const auto ranks = std::size_t(ranks_);
+  if (ranks_ > most_simulated_ranks) return 0;
   if (way.algorithm->uses == Uses::times) return 2 * ranks * (ranks - 1) * buckets;
   return schedules_.prepared(*way.algorithm, coarse(way, ranks_)).messages() * buckets;
 }

@@ -46,7 +46,7 @@ class Rollout {
   // iteration; then: of the next ones. Infinite once it is clear that the last is after `limit_s`.
   Ends ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
               const IterationForecast& forecast, int sample, double limit_s = HUGE_VAL);
-  // That are simulated of an iteration whose buckets are all reduced so.
+  // That are simulated of an iteration whose buckets are all reduced so; closed forms have none.
   std::size_t messages(const Way& way, std::size_t buckets);
 
   // When each rank has its last result of one iteration. By bucket and rank, expected_s: what

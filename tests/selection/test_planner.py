@@ -182,3 +182,18 @@ def test_a_forecast_that_makes_no_sense_is_named(arguments, told):
 def test_no_ranks_and_no_link_are_refused():
     with pytest.raises(pat.ScheduleError, match="at least 1 rank"):
         _core.Planner(0, LINK)
+
+
+def test_many_ranks_are_planned_in_closed_form():
+    """Schedules of so many ranks would take seconds and gigabytes."""
+    ranks = 2000
+    last_s = [0.15 + 1e-5 * rank for rank in range(ranks)]
+    keys, pace_s, plain_pace_s = plan(last_s, [0.15] * ranks, errors_s=[0.01] * ranks)
+    assert 0 < pace_s <= plain_pace_s
+    assert len(keys) in {0, len(SIZES)}
+
+
+def test_arrivals_far_apart_are_put_in_order():
+    keys, _, _ = plan([0.0, 1e11, 0.0, 1e10], [0.0] * 4)
+    for _, _, order, _ in keys:
+        assert order == [] or max(order) == order[1]
