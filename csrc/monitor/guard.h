@@ -19,7 +19,9 @@
 // A trial also disturbs: ranks need some iterations to fall into step again. So the model is heard
 // where it has been right: it says when each iteration will end as soon as all have arrived. While
 // it is off by less than half of what it promises of plans, with them and without, trials are 32
-// times rarer, and what they measure has to outweigh the promise.
+// times rarer, and what they measure has to outweigh the promise. There the bound above does not
+// hold: a model that tells ends well, and yet not what plans do to computation, may cost as much as
+// it promises.
 #pragma once
 
 #include <cmath>

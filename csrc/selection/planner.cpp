@@ -16,7 +16,7 @@ namespace {
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_quanta = 1e6, most_orders = 1e9;
 constexpr std::size_t most_known = 512;
-// Messages of an iteration that are simulated in a millisecond or two.
+// Messages of an iteration that are simulated in some milliseconds.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
 constexpr int samples = 3;               // the forecast itself and one to either side of it
 constexpr std::size_t most_sampled = 2;  // policies
