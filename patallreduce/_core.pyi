@@ -738,6 +738,12 @@ class Planner:
         compute_s: Sequence[float] = ...,
         spreads_s: Sequence[float] = ...,
     ) -> tuple[list[_PlannedKey], float, float]: ...
+    def finish_s(
+        self,
+        sizes: Sequence[tuple[int, int]],
+        arrivals_s: Sequence[Sequence[float]],
+        keys: Sequence[_PlannedKey] = ...,
+    ) -> list[float]: ...
 
 # The module itself (bindings/module.cpp)
 

@@ -116,6 +116,14 @@ void bind_selector(py::module_& m) {
 
 // (elements, element_bytes)
 using Size = std::pair<std::uint64_t, std::uint64_t>;
+// (algorithm, segments, arrivals_s, segment_time_s)
+using Key = std::tuple<std::string, int, std::vector<double>, double>;
+
+std::vector<selection::Bucket> buckets_of(const std::vector<Size>& sizes) {
+  std::vector<selection::Bucket> buckets;
+  for (const auto& [elements, bytes] : sizes) buckets.push_back({elements * bytes, elements});
+  return buckets;
+}
 
 void bind_planner(py::module_& m) {
   py::class_<Planner, std::shared_ptr<Planner>>(
@@ -128,30 +136,39 @@ void bind_planner(py::module_& m) {
           [](Planner& planner, const std::vector<Size>& sizes,
              std::vector<std::vector<double>> arrivals_s, std::vector<double> errors_s,
              std::vector<double> compute_s, std::vector<double> spreads_s) {
-            IterationForecast forecast{{},
-                                       std::move(arrivals_s),
-                                       std::move(errors_s),
-                                       std::move(compute_s),
+            IterationForecast forecast{buckets_of(sizes), std::move(arrivals_s),
+                                       std::move(errors_s), std::move(compute_s),
                                        std::move(spreads_s)};
-            for (const auto& [elements, bytes] : sizes)
-              forecast.buckets.push_back({elements * bytes, elements});
             IterationPlan plan;
             {
               py::gil_scoped_release release;
               plan = planner.plan(forecast);
             }
-            py::list keys;
+            std::vector<Key> keys;
             for (const auto& key : plan.keys)
-              keys.append(
-                  py::make_tuple(key.algorithm, key.segments, key.arrivals_s, key.segment_time_s));
-            return py::make_tuple(std::move(keys), plan.pace_s, plan.plain_pace_s);
+              keys.emplace_back(key.algorithm, key.segments, key.arrivals_s, key.segment_time_s);
+            return std::make_tuple(std::move(keys), plan.pace_s, plan.plain_pace_s);
           },
           "sizes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
           "compute_s"_a = std::vector<double>{}, "spreads_s"_a = std::vector<double>{},
           "([(algorithm, segments, arrivals_s, segment_time_s)] by bucket, or [] where no plan is "
           "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
           "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
-          "csrc/selection/rollout.h. Raises ScheduleError for what is not finite numbers.");
+          "csrc/selection/rollout.h. Raises ScheduleError for what is not finite numbers.")
+      .def(
+          "finish_s",
+          [](Planner& planner, const std::vector<Size>& sizes,
+             std::vector<std::vector<double>> arrivals_s, const std::vector<Key>& keys) {
+            std::vector<schedule::ScheduleKey> planned;
+            for (const auto& [algorithm, segments, hints_s, segment_time_s] : keys)
+              planned.push_back({algorithm, segments, hints_s, segment_time_s});
+            return planner.finish_s(planned,
+                                    {buckets_of(sizes), std::move(arrivals_s), {}, {}, {}});
+          },
+          "sizes"_a, "arrivals_s"_a, "keys"_a = std::vector<Key>{},
+          "When each rank has its last result of an iteration with these arrivals, whose buckets "
+          "are reduced as plan() says, or without a plan; [] where that would take long to tell. "
+          "Raises ScheduleError as plan() does, and for keys of not as many buckets.");
 }
 
 }  // namespace

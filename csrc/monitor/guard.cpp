@@ -104,18 +104,11 @@ void Guard::judge(double believed_s) {
   interval_ = std::min(until_trial_ * interval_growth, most_interval);
 }
 
-void Guards::Error::add(double by_s) {
-  if (!(std::abs(by_s) <= prediction::longest_s)) return;
-  const double weight = std::max(1.0 / ++count, newest_weight);
-  if (count > 1) off_s += weight * (std::abs(by_s - late_s) - off_s);
-  late_s += weight * (by_s - late_s);
-}
-
 double Guards::error_s() const {
-  const auto wrong_s = [](const Error& error) {
-    return error.count == 0 ? HUGE_VAL : std::abs(error.late_s) + error.off_s / 2;
+  const auto wrong_s = [](const prediction::Smoothed& late_s) {
+    return late_s.count() == 0 ? HUGE_VAL : std::abs(late_s.mean()) + late_s.off() / 2;
   };
-  return wrong_s(planned_error_) + wrong_s(plain_error_);
+  return wrong_s(planned_late_s_) + wrong_s(plain_late_s_);
 }
 
 Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double scale_s) {
@@ -163,9 +156,10 @@ void Guards::over(const IterationRecord* before, const IterationRecord& record,
   if (found == decided_.end()) return;
   const std::optional<Decided> last = std::exchange(last_, std::move(*found));
   decided_.erase(decided_.begin(), found + 1);
-  Error& error =
-      last_->way == Way::planned && last_->promised_s > 0 ? planned_error_ : plain_error_;
-  error.add(end_of(record) - last_->expected_end_s);
+  const bool planned = last_->way == Way::planned && last_->promised_s > 0;
+  const double late_s = end_of(record) - last_->expected_end_s;
+  if (std::abs(late_s) <= prediction::longest_s)
+    (planned ? planned_late_s_ : plain_late_s_).add(late_s);
   if (!last || !before || last->iteration + 1 != iteration) return;
   const double iteration_s = end_of(record) - end_of(*before);
   const double overhead_s = iteration_s - last_rank_computed_s(*before, record);

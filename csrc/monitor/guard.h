@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "monitor/records.h"
+#include "prediction/smoothed.h"
 
 namespace patallreduce::monitor {
 
@@ -100,12 +101,6 @@ class Guards {
     double promised_s = 0;
     double expected_end_s = NAN;
   };
-  struct Error {  // of the model
-    int count = 0;
-    double late_s = 0;  // by so much ends come after what it says; mean
-    double off_s = 0;   // how far single ones are from that; mean
-    void add(double by_s);
-  };
 
   double error_s() const;
 
@@ -113,7 +108,8 @@ class Guards {
   Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
   std::vector<Decided> decided_;  // not over yet
   std::optional<Decided> last_;   // that is over
-  Error planned_error_, plain_error_;
+  // By how much iterations end after what the model said.
+  prediction::Smoothed planned_late_s_{0.2}, plain_late_s_{0.2};
   int warm_up_ = 0;  // iterations measured, and not counted
 };
 

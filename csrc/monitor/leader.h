@@ -16,24 +16,19 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "monitor/guard.h"
+#include "monitor/ranks.h"
 #include "monitor/records.h"
 #include "monitor/reports.h"
-#include "prediction/predictor.h"
 #include "selection/planner.h"
 
 namespace patallreduce::monitor {
 
-using prediction::Job;
-using prediction::Prediction;
-using prediction::Predictor;
 using schedule::ScheduleKey;
-using selection::IterationForecast;
 using selection::IterationPlan;
 
 class Leader {
@@ -69,33 +64,14 @@ class Leader {
   std::optional<Guard> guard(std::int64_t loop) const;
 
  private:
-  struct Rank {
-    explicit Rank(std::shared_ptr<Job> job) : predictor(std::move(job)) {}
-    Predictor predictor;
-    std::int64_t iteration = -1;  // of its newest report
-    double start_s = 0;
-    double free_s = 0;  // since when it computes: its last result of the iteration before
-    bool started = false;
-    std::vector<std::pair<double, double>> edges;  // of this iteration: fraction, time
-    double newest_edge = 0;                        // of these
-    double usual_edge = 0;      // the last one of the iteration before that a plan can wait for
-    std::int64_t arrived = -1;  // newest iteration with all buckets handed over
-    std::vector<double> arrivals_s;  // of that
-    double computed_s = 0;           // from free_s to the last of them
-    double longer_s = 0;             // than the median rank's, smoothed
-    double spread_s = 0;             // how far single ones are from that, smoothed
-    void finish(const Arrived& report);
-    bool ready() const { return usual_edge > 0 && newest_edge >= usual_edge; }
-  };
   struct Asking {  // for the plan of one iteration
     int ranks = 0;
     double until_s = 0;
   };
   struct Loop {
-    std::vector<Rank> ranks;
+    explicit Loop(int number) : ranks(number) {}
+    Ranks ranks;
     std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
-    std::int64_t learned = -1;              // newest iteration that all ranks have computed
-    double compute_s = 0;                   // the median rank's, smoothed; known with `learned`
     std::int64_t planned = -1;              // newest iteration with a plan
     std::vector<ScheduleKey> keys;          // of that plan
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
@@ -104,24 +80,13 @@ class Leader {
     Guards guards;
   };
 
-  void enter(Rank& rank, std::int64_t iteration);
   void start(Loop& loop, const IterationId& id, const Records& records) const;
   bool goes_without(Loop& loop, std::int64_t iteration) const;
   double transfer_s(const BucketSize& size) const;
   double transfer_s(const Loop& loop) const;
-  std::vector<double> lateness_s(const Loop& loop) const;
-  bool due(const Loop& loop, std::int64_t iteration) const;
-  double doubt_s(const Loop& loop, std::int64_t iteration, double now_s) const;
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
-  void learn(Loop& loop, std::int64_t iteration) const;
   void expect_results(Loop& loop, std::int64_t iteration) const;
-  IterationForecast forecast(const Loop& loop, std::int64_t iteration, double now_s,
-                             std::vector<std::vector<double>>& predicted_s) const;
-  bool predict(const Loop& loop, std::int64_t iteration, std::size_t bucket, double now_s,
-               std::vector<double>& predicted_s, IterationForecast& forecast) const;
-  static Prediction predict(const Rank& rank, std::int64_t iteration, std::size_t bucket,
-                            double now_s);
 
   int ranks_;
   Chooser choose_;

@@ -23,10 +23,12 @@ using monitor::Monitor;
 using monitor::MonitorOptions;
 using monitor::Report;
 using monitor::Started;
+using pricing::Link;
 using schedule::Plan;
 using schedule::ScheduleKey;
 using selection::IterationForecast;
 using selection::IterationPlan;
+using selection::Planner;
 using transport::Delayed;
 using transport::Loopback;
 using transport::LoopbackHub;
@@ -60,9 +62,12 @@ Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
   return made;
 }
 
-// Chooses something else every time, so that a rank with another plan would be found.
-Leader::Chooser moody(std::shared_ptr<Random> random) {
-  return {[random](const IterationForecast& forecast) {
+// Chooses something else every time, so that a rank with another plan would be found; now and then
+// what a planner says.
+Leader::Chooser moody(std::shared_ptr<Random> random, int ranks) {
+  const auto planner = std::make_shared<Planner>(ranks, Link{});
+  return {[random, planner](const IterationForecast& forecast) {
+            if (pick(*random, 0, 2) == 0) return std::optional(planner->plan(forecast));
             static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic"};
             IterationPlan plan;
             for (const std::vector<double>& arrivals_s : forecast.arrivals_s) {
@@ -75,7 +80,9 @@ Leader::Chooser moody(std::shared_ptr<Random> random) {
             }
             return std::optional(plan);
           },
-          {}};
+          [planner](const std::vector<ScheduleKey>& keys, const IterationForecast& arrived) {
+            return planner->finish_s(keys, arrived);
+          }};
 }
 
 Call planned_call(std::int64_t loop, std::int64_t iteration, int bucket) {
@@ -96,7 +103,7 @@ void report(Monitor& monitor, Report report, Random& random) {
 void iterate(Ranks& made, Random& random, int iterations,
              const std::function<void(int, int)>& disturb) {
   const int ranks = static_cast<int>(made.engines.size());
-  made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random())), 1e-9);
+  made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random()), ranks), 1e-9);
   std::mutex mutex;
   std::vector<std::string> keys(iterations * 2);
   const unsigned long seed = random();

@@ -134,6 +134,32 @@ def test_a_thousand_buckets_are_planned():
     assert len(keys) in {0, 1000}
 
 
+@pytest.mark.parametrize("late_s", [0.0, 1.0])
+def test_when_ranks_will_have_their_results_is_what_the_clock_says(late_s):
+    """With the plan of a late rank, and without one; at any zero of the clock."""
+    compute_s = [0.15, 0.15 + late_s, 0.15, 0.16]
+    arrivals_s = spaced(compute_s)
+    planner = _core.Planner(4, LINK)
+    keys, _, _ = planner.plan(SIZES, arrivals_s, compute_s=compute_s)
+    assert bool(keys) == bool(late_s)
+    ran = keys or [_core.Selector(4, LINK).choose(*SIZES[0], [0.0] * 4)[:4]] * len(SIZES)
+    collectives = []
+    for (name, segments, hints_s, segment_s), row in zip(ran, arrivals_s, strict=True):
+        schedule = _core.generate(name, 4, segments, hints_s, segment_time_s=segment_s)
+        collectives.append((_core.Simulation(schedule), 1 << 20, [], row, 1))
+    by_bucket, _ = _core.simulate_together(collectives, LINK)
+    last_s = [max(column) for column in zip(*by_bucket, strict=True)]
+    told_s = planner.finish_s(SIZES, [[at_s + 70 for at_s in row] for row in arrivals_s], keys)
+    assert [at_s - 70 for at_s in told_s] == pytest.approx(last_s, rel=0.02)
+
+
+def test_results_are_told_of_as_many_keys_as_buckets():
+    planner = _core.Planner(2, LINK)
+    assert planner.finish_s([], []) == []
+    with pytest.raises(pat.ScheduleError, match="expected 1 keys, got 2"):
+        planner.finish_s(SIZES[:1], [[0.0, 1.0]], [("ring", 2, [], 0.0)] * 2)
+
+
 def test_nothing_to_reduce_and_nobody_to_reduce_with():
     assert plan([], planner=_core.Planner(1, LINK), sizes=[]) == ([], 0.0, 0.0)
     assert plan([3.0], [1.0]) == ([], 0.0, 0.0)

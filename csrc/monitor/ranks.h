@@ -1,0 +1,94 @@
+// What is known of the ranks of one loop: where each is in its iteration, how long it computes, and
+// when it will therefore arrive. Whom the all-reduce lets go late starts late, too.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "monitor/reports.h"
+#include "prediction/predictor.h"
+#include "prediction/smoothed.h"
+#include "selection/rollout.h"
+
+namespace patallreduce::monitor {
+
+using prediction::Job;
+using prediction::Prediction;
+using prediction::Predictor;
+using selection::IterationForecast;
+
+class Rank {
+ public:
+  explicit Rank(std::shared_ptr<Job> job) : predictor_(std::move(job)) {}
+
+  std::int64_t iteration() const { return iteration_; }  // of its newest report
+  void enter(std::int64_t iteration);
+  // Of that iteration; `start`: false if its time cannot be.
+  bool start(const Started& report);
+  void edge(const EdgeReached& report);
+  void ask(const Asked& report) { predictor_.arrive(0, report.at_s); }
+  void finish(const Arrived& report);
+  // The all-reduce is expected to let it go then.
+  void expect_result(double at_s) { predictor_.result(at_s); }
+
+  // It has made the last progress report that it usually makes well before its first bucket.
+  bool ready() const { return usual_edge_ > 0 && newest_edge_ >= usual_edge_; }
+  bool has_computed(std::int64_t iteration) const;
+  // Of the newest iteration with all buckets handed over.
+  const std::vector<double>& arrivals_s() const { return arrivals_s_; }
+  double computed_s() const { return computed_s_; }  // from its last result to the last of these
+
+  Prediction predict(std::int64_t iteration, std::size_t bucket, double now_s) const;
+
+  // By how much it computes longer than the median rank.
+  prediction::Smoothed longer_s{0.3};
+
+ private:
+  Predictor predictor_;
+  std::int64_t iteration_ = -1;
+  double start_s_ = 0;
+  double free_s_ = 0;  // since when it computes: its last result of the iteration before
+  bool started_ = false;
+  std::vector<std::pair<double, double>> edges_;  // of this iteration: fraction, time
+  double newest_edge_ = 0;                        // of these
+  double usual_edge_ = 0;      // the last one of the iteration before that a plan can wait for
+  std::int64_t arrived_ = -1;  // newest iteration with all buckets handed over
+  std::vector<double> arrivals_s_;
+  double computed_s_ = 0;
+};
+
+class Ranks {
+ public:
+  explicit Ranks(int ranks);
+
+  Rank& operator[](int rank) { return ranks_[std::size_t(rank)]; }
+  int ready(std::int64_t iteration) const;  // how many
+  // Returns true once all have computed it.
+  bool learn(std::int64_t iteration);
+
+  // By how much each rank computes longer than the median, again and again.
+  std::vector<double> lateness_s() const;
+  // How long it may pay to wait for what ranks can tell: no longer than the most doubtful of them
+  // may be late or early. Who is silent though something of it was due is in doubt.
+  double doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const;
+  // No buckets: there is nothing to go by yet. A rank's errors are those of its last bucket.
+  // predicted_s: the same by bucket and rank, NaN for ranks of which nothing is known.
+  IterationForecast forecast(std::int64_t iteration, const std::vector<selection::Bucket>& buckets,
+                             double now_s, std::vector<std::vector<double>>& predicted_s) const;
+  // What came of the iteration that was learned last; no buckets: it is not known.
+  IterationForecast arrived(const std::vector<selection::Bucket>& buckets) const;
+  // By rank, when the all-reduce is expected to let it go.
+  void expect_results(const std::vector<double>& finish_s);
+
+ private:
+  bool predict(std::int64_t iteration, std::size_t bucket, double now_s,
+               std::vector<double>& predicted_s, IterationForecast& forecast) const;
+
+  std::vector<Rank> ranks_;
+  bool learned_ = false;
+  double compute_s_ = 0;  // the median rank's, smoothed; known once learned
+};
+
+}  // namespace patallreduce::monitor
