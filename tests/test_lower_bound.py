@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
+from patallreduce import _core
 from patallreduce.pricing.comparison import Bucket, make_schedule
 
 LINK = pat.Link(20e-6, 125e6, 1e15)
+NAMES = [name for name in sorted(pat.algorithms()) if name != "slt_dynamic"]
 
 
 @st.composite
@@ -36,6 +38,74 @@ def test_no_schedule_is_faster(case, name):
     assert bound.last_finish_s <= rounding * max(found.finish_s)
     assert bound.average_elapsed_s <= rounding * found.average_elapsed_s + 1e-12
     assert all(b <= rounding * f for b, f in zip(bound.finish_s, found.finish_s, strict=True))
+
+
+@st.composite
+def iterations(draw):
+    """Several buckets, each by an algorithm."""
+    link, message_bytes, arrivals_s = draw(cases())
+    scale = link.transfer_s(message_bytes) + link.latency_s
+    rows = [arrivals_s]
+    for _ in range(draw(st.integers(1, 4))):
+        later = draw(st.lists(st.floats(0, 2), min_size=len(rows[0]), max_size=len(rows[0])))
+        rows.append([at_s + scale * by for at_s, by in zip(rows[-1], later, strict=True)])
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=len(rows), max_size=len(rows)))
+    return link, message_bytes, rows, names
+
+
+@given(iterations())
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+def test_no_iteration_is_faster(case):
+    link, message_bytes, rows, names = case
+    ranks = len(rows[0])
+    collectives = []
+    for name, row in zip(names, rows, strict=True):
+        schedule = make_schedule(name, Bucket(ranks, message_bytes, link), row)
+        collectives.append((_core.Simulation(schedule), message_bytes, [], row, 1))
+    finish_s, _ = _core.simulate_together(collectives, link)
+    bound = pat.lower_bound(link, [message_bytes] * len(rows), rows)
+    rounding = 1 + 1e-9
+    last_s = [max(column) for column in zip(*finish_s, strict=True)]
+    assert bound.last_finish_s <= rounding * max(last_s)
+    assert all(b <= rounding * f for b, f in zip(bound.finish_s, last_s, strict=True))
+
+
+@given(cases())
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+def test_one_bucket_is_an_iteration_of_one(case):
+    link, message_bytes, arrivals_s = case
+    alone = pat.lower_bound(link, message_bytes, arrivals_s)
+    assert pat.lower_bound(link, [message_bytes], [arrivals_s]) == alone
+
+
+def test_buckets_pass_the_ports_one_after_the_other():
+    transfer_s = LINK.transfer_s(1 << 30)
+    rows = [[0.0] * 4, [0.1 * transfer_s] * 4, [10 * transfer_s] * 4]
+    two = pat.lower_bound(LINK, [1 << 30] * 2, rows[:2]).last_finish_s
+    assert two / transfer_s == pytest.approx(2 * 2 * 3 / 4, rel=1e-4)
+    three = pat.lower_bound(LINK, [1 << 30] * 3, rows).last_finish_s
+    assert three / transfer_s == pytest.approx(10 + 2 * 3 / 4, rel=1e-4)
+
+
+def test_what_the_last_rank_holds_back_leaves_its_port_bucket_after_bucket():
+    transfer_s = LINK.transfer_s(1 << 30)
+    rows = [[0.0, 0.0, 5 * transfer_s], [0.0, 0.0, 5.5 * transfer_s]]
+    bound = pat.lower_bound(LINK, [1 << 30] * 2, rows)
+    assert bound.finish_s[0] / transfer_s == pytest.approx(7, rel=1e-4)
+    assert bound.finish_s[2] / transfer_s == pytest.approx(5.5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "told"),
+    [
+        ([1, 1], [[0.0, 1.0]], "of 2 buckets, one or more, got 1"),
+        ([], [], "of 0 buckets"),
+        ([1, 1], [[0.0, 1.0], [0.0]], "per rank and bucket, got of the buckets 2, 1"),
+    ],
+)
+def test_an_iteration_has_arrivals_of_each_rank_and_bucket(sizes, rows, told):
+    with pytest.raises(pat.ScheduleError, match=told):
+        pat.lower_bound(LINK, sizes, rows)
 
 
 def test_two_ranks_that_exchange_reach_it():
