@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from patallreduce.hooks.layers import Layers
 from patallreduce.hooks.leaves import Leaves, leaves_hook
 from patallreduce.pricing.link import Link
 from patallreduce.records.iterations import Iteration
+from patallreduce.records.paces import overhead_s
 from patallreduce.records.straggler_report import Report
 from patallreduce.records.stragglers import straggler_report
 
@@ -44,9 +46,12 @@ class Handle:
         Each a dict: what `Iteration.to_dict` gives (per bucket: algorithm, segments, planned, and
         per rank predicted_s, arrival_s, finish_s), and over all buckets arrival_s, predicted_s and
         elapsed_s per rank, last_rank, average_elapsed_s, after_s (the latest finish - the latest
-        arrival). Rank 0 knows all ranks; elsewhere the others' times are NaN, and so is what needs
-        them. Empty without a monitor; `communicator.stats()` has the single collectives.
+        arrival), overhead_s (the time since the iteration before ended, less what the rank
+        computed that arrived last). Rank 0 knows all ranks; elsewhere the others' times are NaN,
+        and so is what needs them. Empty without a monitor; `communicator.stats()` has the single
+        collectives.
         """
+        iterations = self.iterations()
         return [
             {
                 **iteration.to_dict(),
@@ -56,8 +61,9 @@ class Handle:
                 "last_rank": iteration.last_rank,
                 "average_elapsed_s": iteration.average_elapsed_s,
                 "after_s": iteration.after_s,
+                "overhead_s": math.nan if before is None else overhead_s(before, iteration),
             }
-            for iteration in self.iterations()
+            for before, iteration in zip([None, *iterations], iterations, strict=False)
         ]
 
     def iterations(self) -> list[Iteration]:
@@ -70,7 +76,7 @@ class Handle:
         return self.communicator.iterations(self.state.loop.number)
 
     def stragglers(self) -> Report:
-        """Who was late, how late, since when, and whether it was predicted."""
+        """Who was late, how late, since when, whether it was predicted, and what plans win."""
         return straggler_report(self.iterations())
 
     def pace(self) -> dict[str, dict[str, float]] | None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patallreduce.records.paces import Paces
 from patallreduce.text.table import text_table
 
 # 80 columns together.
@@ -28,7 +29,8 @@ late: arrival after the median rank's, before the all-reduce
 last: share of the iterations in which it arrived last of all
 foreseen: share of those in which the prediction named it
 error: mean of the absolute errors of its predicted arrivals
-others held: mean elapsed time of the others where it was last"""
+others held: mean elapsed time of the others where it was last
+with a plan, without: an iteration less what its last rank computed, median"""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Report:
         unknown: How many more were left out because an arrival is not known.
         computation_s: Median over the iterations of the median rank's computation.
         threshold_s: Above which a rank was counted as late.
+        paces: What plans win.
     """
 
     ranks: tuple[RankReport, ...]
@@ -80,6 +83,7 @@ class Report:
     unknown: int
     computation_s: float
     threshold_s: float
+    paces: Paces
 
     def identify_stragglers(
         self, threshold_s: float | None = None, *, ratio: float | None = None
@@ -150,6 +154,17 @@ def _summary(report: Report) -> Iterator[str]:
             yield f"rank {rank} is late by {late_ms} ms since iteration {found.late_since}"
     if not stragglers:
         yield "no rank is late again and again"
+    yield _won(report.paces)
+
+
+def _won(paces: Paces) -> str:
+    if math.isnan(paces.won_s):
+        return "what plans win is not known: no iterations near each other with a plan and without"
+    return (
+        f"plans {'win' if paces.won_s >= 0 else 'cost'} {_ms(abs(paces.won_s))} ms per iteration: "
+        f"{_ms(paces.planned_s)} ms with one ({paces.planned} measured), "
+        f"{_ms(paces.plain_s)} without ({paces.plain})"
+    )
 
 
 def _row(rank: RankReport) -> list[str]:

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Sequence
 
 from patallreduce.records.iterations import Iteration
+from patallreduce.records.paces import paces
 from patallreduce.records.straggler_report import RankReport, Report, of_computation_s, threshold_of
 
 # Late means: by more than this part of the median rank's computation.
@@ -29,7 +30,7 @@ def straggler_report(
     threshold_s: float | None = None,
     ratio: float | None = None,
 ) -> Report:
-    """Report which ranks are late, how much, since when, whether predicted, and at what cost.
+    """Report which ranks are late, how much, since when, whether predicted, and what plans win.
 
     Cost: O(iterations * P log P), no communication. Iterations with an unknown arrival are left
     out: only the leader's records tell of all ranks.
@@ -55,6 +56,7 @@ def straggler_report(
         unknown=len(iterations) - len(known),
         computation_s=computation_s,
         threshold_s=threshold_s,
+        paces=paces(iterations),
     )
 
 
