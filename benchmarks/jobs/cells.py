@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from benchmarks.training.patterns import PATTERNS, lateness
+from benchmarks.training.patterns import PATTERNS, factors, lateness
 from patallreduce import Link
 
 NOBODY = "none"
@@ -45,6 +45,12 @@ class Cell:
         """Between any two ranks."""
         return Link(self.latency_s, self.bytes_per_s, 5e9)
 
+    @property
+    def ring_s(self) -> float:
+        """What a ring of all its gradients takes, without latency."""
+        message_bytes = ELEMENT_BYTES * self.bucket_elements * self.buckets
+        return 2 * (1 - 1 / self.ranks) * message_bytes / self.bytes_per_s
+
     def computes_s(self, iterations: int) -> list[list[float]]:
         """(iterations, P) seconds from a rank's last result to its last bucket."""
         drawn = random.Random(self.seed)
@@ -53,7 +59,7 @@ class Cell:
             late = [0.0] * self.ranks
             if self.pattern != NOBODY:
                 late = lateness(self.pattern, iteration, self.ranks)
-            own = [max(1 + self.jitter * drawn.gauss(0, 1), 0.2) for _ in late]
+            own = factors(self.jitter, self.ranks, drawn)
             rows.append(
                 [
                     self.compute_s * share + self.delay_s * by

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from .cells import Cell
 
 _NEAR = (1.0, 1.01, 1.02, 1.05, 1.1)
 _WORST = 10
@@ -16,7 +19,7 @@ def summary(records: list[dict[str, Any]]) -> None:
     """Print the distribution and the worst cells."""
     console = Console(width=120)
     ratios = sorted(record["ratio"] for record in records)
-    table = Table(title=f"auto over the best fixed policy: {len(records)} jobs drawn at random")
+    table = Table(title=f"auto over the best of the others: {len(records)} jobs drawn at random")
     table.add_column("at most", justify="right")
     table.add_column("share of the jobs", justify="right")
     for near in _NEAR:
@@ -38,8 +41,6 @@ def summary(records: list[dict[str, Any]]) -> None:
         worst.add_column(heading, justify="right")
     worst.add_column("auto ran", overflow="fold")
     for record in sorted(records, key=lambda record: -record["ratio"])[:_WORST]:
-        message_bytes = 4 * record["bucket_elements"] * record["buckets"]
-        ring_s = 2 * (1 - 1 / record["ranks"]) * message_bytes / record["bytes_per_s"]
         worst.add_row(
             f"{record['ratio']:.3f}",
             str(record["ranks"]),
@@ -47,7 +48,7 @@ def summary(records: list[dict[str, Any]]) -> None:
             f"{record['latency_s'] * 1e3:g}",
             f"{record['bytes_per_s'] / 1e6:g}",
             record["pattern"],
-            f"{record['delay_s'] / ring_s:.1f}",
+            f"{record['delay_s'] / of(record).ring_s:.1f}",
             f"{record['jitter']:g}",
             record["best"],
             ", ".join(f"{name} {times}" for name, times in record["ran"].items()),
@@ -55,7 +56,12 @@ def summary(records: list[dict[str, Any]]) -> None:
     console.print(worst)
 
 
-def picture(records: list[dict[str, Any]], file: Path) -> None:
+def of(record: dict[str, Any]) -> Cell:
+    """Return the cell of a record."""
+    return Cell(**{field.name: record[field.name] for field in fields(Cell)})
+
+
+def picture(records: list[dict[str, Any]], file: Path, how: str = "simulated") -> None:
     """Draw the distribution, of `auto` and of each fixed policy."""
     import matplotlib
 
@@ -71,9 +77,9 @@ def picture(records: list[dict[str, Any]], file: Path) -> None:
     axes.plot(sorted(r["ratio"] for r in records), shares, label="auto", color="black", linewidth=2)
     axes.axvline(1.02, color="grey", linewidth=0.8, linestyle=":")
     axes.set_xlim(0.97, 1.5)
-    axes.set_xlabel("iteration time over that of the best fixed policy")
+    axes.set_xlabel("iteration time over that of the best but auto")
     axes.set_ylabel("share of the jobs")
-    axes.set_title(f"{len(records)} simulated jobs, drawn at random")
+    axes.set_title(f"{len(records)} {how} jobs, drawn at random")
     axes.legend(loc="lower right")
     figure.tight_layout()
     figure.savefig(file, dpi=130)

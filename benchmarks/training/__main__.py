@@ -40,8 +40,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--buckets",
         type=int,
-        default=1,
-        help="2 or more: instead of the network, so many sleeping layers, each a bucket of DDP",
+        default=0,
+        help="instead of the network, so many sleeping layers, each a bucket of DDP",
     )
     parser.add_argument("--late", type=float, nargs="+", default=[0.1, 0.3, 0.5, 1.0])
     parser.add_argument("--patterns", nargs="+", default=["fixed"], choices=[*PATTERNS])
@@ -56,6 +56,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank")
     parser.add_argument(
         "--computation-s", type=float, default=0.1, help="added to every rank's, asleep"
+    )
+    parser.add_argument(
+        "--jitter", type=float, default=0.0, help="deviation of what is added, as a share of it"
     )
     parser.add_argument("--iterations", type=int, default=30, help="per block")
     parser.add_argument("--settled", type=int, default=10, help="iterations of a block left out")

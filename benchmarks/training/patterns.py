@@ -50,6 +50,11 @@ PATTERNS: dict[str, Lateness] = {
 }
 
 
+def factors(jitter: float, ranks: int, draw: random.Random) -> list[float]:
+    """(ranks,) of what each computes: normal, jitter is their standard deviation."""
+    return [max(1 + jitter * draw.gauss(0, 1), 0.2) for _ in range(ranks)]
+
+
 def lateness(pattern: str, iteration: int, ranks: int) -> list[float]:
     """(ranks,) shares of the delay, 0 to 1."""
     drawn = random.Random(SEED * 1_000_003 + iteration)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import sys
 import time
@@ -24,7 +25,7 @@ from benchmarks.lab.point_to_point import PointToPoint
 from benchmarks.lab.rank import keep, start_rank, yardstick
 from patallreduce.ending import end_rank
 
-from .patterns import lateness
+from .patterns import factors, lateness
 
 LEAVES = "leaves"
 SEED = 1
@@ -118,7 +119,7 @@ class Job:
         self.hook = hook
         buckets = plan["buckets"]
         self.module: Padded | Layered
-        if buckets == 1:
+        if buckets == 0:
             self.module = Padded(plan["bytes"])
             self.ddp = DistributedDataParallel(self.module)
         else:
@@ -222,8 +223,9 @@ def run_case(
             transfers_s.append(pair.transfer(plan["bytes"]))
         for job in jobs:
 
-            def longer_s(i: int, shares: list[list[float]] = shares) -> float:
-                return float(plan["computation_s"]) + delay * shares[i][rank]
+            def longer_s(i: int, shares: list[list[float]] = shares, first: int = first) -> float:
+                own = factors(plan["jitter"], ranks, random.Random(SEED + first + i))[rank]
+                return float(plan["computation_s"]) * own + delay * shares[i][rank]
 
             blocks[job.hook].append(run_block(job, longer_s, plan["iterations"]))
             if job.handle is not None:
@@ -249,7 +251,7 @@ def run_case(
                 "delay_s": delay,
                 "ranks": ranks,
                 "bytes": plan["bytes"],
-                "buckets": plan["buckets"],
+                "buckets": max(plan["buckets"], 1),
                 "network": plan["network"],
                 "Mbeta_s": transfer_s,
                 "bound_s": bound_s,
