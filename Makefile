@@ -13,7 +13,7 @@ BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.c
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all lint bench gpu-check sanitize wheel-check format clean
+.PHONY: demo test test-all mutants lint bench gpu-check sanitize wheel-check format clean
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -47,6 +47,10 @@ test: .venv/ready
 
 test-all: test sanitize
 	$(BIN)/python -m pytest -q -m slow
+
+# Is every wrong version of selection, monitor and prediction noticed by a test? About 40 minutes.
+mutants: .venv/ready
+	$(BIN)/python -m tests.mutants
 
 # As benchmarks/results was made; RIVALS="gloo openmpi" where openmpi-bin and mpi4py are installed.
 RIVALS ?= gloo
@@ -85,6 +89,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.leader
 	$(BIN)/python -m benchmarks.selection
 	$(BIN)/python -m benchmarks.jobs --cells 200 --out out/bench/jobs
+	$(BIN)/python -m benchmarks.jobs.measured --out out/bench/jobs_measured
 
 # On a machine with a GPU: builds, tests and times all that needs one, in less than ten minutes.
 # There torch may be in another Python than .venv's: make gpu-check BIN=/usr/bin OUT=folder.
@@ -109,7 +114,8 @@ lint: .venv/ready $(TYPED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(TYPED) $(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(BENCHMARKED)
+	@echo "clang-format --dry-run --Werror of all C++"
+	@$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(BENCHMARKED)
 
 # The core without Python under the sanitizers; SEED=... repeats a run. `strict` is at -O0, where
 # nothing is inlined, and linked as a whole: a name defined twice is an error.
@@ -132,18 +138,23 @@ sanitize: .venv/ready
 # The standard library is compiled once, for that is most of the work at -O0.
 build/strict/standard.h.gch: tests/native/standard.h tests/native/strict.flags
 	@mkdir -p $(@D)
-	g++ $(STRICT) -x c++-header $< -o $@
+	@echo $@
+	@g++ $(STRICT) -x c++-header $< -o $@
 build/strict/%.o: %.cpp build/strict/standard.h.gch
 	@mkdir -p $(@D)
-	g++ $(STRICT) -MMD -MP -include build/strict/standard.h -Icsrc -isystem $(INCLUDE) -c $< -o $@
+	@echo $@
+	@g++ $(STRICT) -MMD -MP -include build/strict/standard.h -Icsrc -isystem $(INCLUDE) -c $< -o $@
 build/strict/core_tests: $(SANITIZED:%.cpp=build/strict/%.o)
-	g++ $(STRICT) $^ -pthread -ldl -o $@
+	@echo $@
+	@g++ $(STRICT) $^ -pthread -ldl -o $@
 build/thread/%.o: %.cpp
 	@mkdir -p $(@D)
-	g++ -std=c++17 -O1 -g -fsanitize=thread -fno-omit-frame-pointer -ffp-contract=off \
+	@echo $@
+	@g++ -std=c++17 -O1 -g -fsanitize=thread -fno-omit-frame-pointer -ffp-contract=off \
 	  -MMD -MP -Icsrc -isystem $(INCLUDE) -c $< -o $@
 build/thread/core_tests: $(SANITIZED:%.cpp=build/thread/%.o)
-	g++ -fsanitize=thread $^ -pthread -ldl -o $@
+	@echo $@
+	@g++ -fsanitize=thread $^ -pthread -ldl -o $@
 -include $(shell find build/strict build/thread -name '*.d' 2>/dev/null)
 
 format: .venv/ready

@@ -1,0 +1,281 @@
+"""Wrong versions of selection, monitor and prediction: each would cost time, none a wrong sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of the sources that some test has to notice.
+
+    Args:
+        name: What is wrong then.
+        file: From the top of the repository.
+        right: What stands there, exactly once.
+        wrong: What the mutant has instead.
+    """
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+
+
+LEADER = "csrc/monitor/leader.cpp"
+RANKS = "csrc/monitor/ranks.cpp"
+GUARD = "csrc/monitor/guard.cpp"
+MONITOR = "csrc/monitor/monitor.cpp"
+PLANNER = "csrc/selection/planner.cpp"
+ROLLOUT = "csrc/selection/rollout.cpp"
+PRICE = "csrc/selection/price.cpp"
+SELECTOR = "csrc/selection/selector.cpp"
+SCHEDULES = "csrc/selection/schedules.cpp"
+PATTERN = "csrc/selection/pattern.cpp"
+PREDICTOR = "csrc/prediction/predictor.cpp"
+JOB = "csrc/prediction/job.cpp"
+EDGES = "csrc/prediction/edges.cpp"
+HISTORY = "csrc/prediction/history.cpp"
+
+MUTANTS = [
+    Mutant(
+        "the leader decides when the first rank asks",
+        LEADER,
+        "return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;",
+        "return ++asking.ranks >= 1;",
+    ),
+    Mutant(
+        "the leader's patience has no end",
+        LEADER,
+        "asking.until_s = now_s + std::min(transfer_s(loop), doubt_s);",
+        "asking.until_s = std::numeric_limits<double>::infinity();",
+    ),
+    Mutant(
+        "who asks waits though nothing is in doubt",
+        LEADER,
+        "std::min(transfer_s(loop), doubt_s)",
+        "transfer_s(loop)",
+    ),
+    Mutant(
+        "a rank of which nothing is known is taken for certain",
+        RANKS,
+        "forecast.errors_s[r] = *most - *least;",
+        "forecast.errors_s[r] = 0;",
+    ),
+    Mutant(
+        "a plan may be due before all ranks have made their usual progress",
+        LEADER,
+        "loop.ranks.ready(id.iteration) < ranks_",
+        "loop.ranks.ready(id.iteration) < 1",
+    ),
+    Mutant(
+        "a rank that has always computed longer is expected to compute as long as the others",
+        RANKS,
+        "std::max(compute_s_ + longer_s.mean(), 0.0)",
+        "std::max(compute_s_, 0.0)",
+    ),
+    Mutant(
+        "how much computations vary is not told",
+        RANKS,
+        "forecast.spreads_s.push_back(deviations_per_spread * longer_s.off());",
+        "forecast.spreads_s.push_back(0);",
+    ),
+    Mutant(
+        "one computation that took ages teaches that it always will",
+        RANKS,
+        "constexpr double longest_believed = 10;",
+        "constexpr double longest_believed = 1e9;",
+    ),
+    Mutant(
+        "nobody expects when the all-reduce will let ranks go",
+        LEADER,
+        "loop.ranks.expect_results(finish_s);",
+        "",
+    ),
+    Mutant(
+        "plans that were measured to be slower go on",
+        LEADER,
+        "return *way == Way::plain;",
+        "return false;",
+    ),
+    Mutant(
+        "the regime forgets who is late",
+        RANKS,
+        "lasting_s = std::max(std::abs(longer_s) - 2 * rank.longer_s.off(), 0.0);",
+        "lasting_s = 0;",
+    ),
+    Mutant(
+        "trials are as many where the model is believed",
+        GUARD,
+        "constexpr double belief = 32;",
+        "constexpr double belief = 1;",
+    ),
+    Mutant(
+        "a promise is always believed",
+        GUARD,
+        "const bool credible = 2 * error_s < promised_s_;",
+        "const bool credible = true;",
+    ),
+    Mutant(
+        "what was slower is tried again as soon as what was not",
+        GUARD,
+        "interval_ = std::min(until_trial_ * interval_growth, most_interval);",
+        "until_trial_ = interval_ = first_interval;",
+    ),
+    Mutant(
+        "the first iteration after a change counts",
+        GUARD,
+        "if (last->way != last_->way || last->regime != last_->regime) return;",
+        "",
+    ),
+    Mutant(
+        "all regimes are one",
+        GUARD,
+        "return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s))};",
+        "return {};",
+    ),
+    Mutant(
+        "a rank's finish times stay on its own clock",
+        MONITOR,
+        "for (double& finish_s : started->finish_s) finish_s += shift_s;",
+        "",
+    ),
+    Mutant(
+        "a rank's arrivals stay on its own clock",
+        MONITOR,
+        "for (double& arrival_s : arrived->arrivals_s) arrival_s += shift_s;",
+        "",
+    ),
+    Mutant(
+        "arrivals are the times of the calls",
+        "hooks/layers.py",
+        "self._gradients.arrival_s(index, parameters, now_s)",
+        "now_s",
+    ),
+    Mutant(
+        "what ranks compute between all-reduces does not count",
+        ROLLOUT,
+        "const double next_s = last_results_s[rank] + value(forecast.compute_s, rank);",
+        "const double next_s = last_results_s[rank];",
+    ),
+    Mutant(
+        "an iteration begins with idle ports, whatever still drains",
+        ROLLOUT,
+        "finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy);",
+        "finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy = {});",
+    ),
+    Mutant(
+        "only one iteration is looked at",
+        "csrc/selection/rollout.h",
+        "constexpr int look_ahead = 4;",
+        "constexpr int look_ahead = 1;",
+    ),
+    Mutant(
+        "samples are all as forecast",
+        ROLLOUT,
+        "const double side = sample == 0 ? 0 : sample % 2 == 1 ? 1 : -1;",
+        "const double side = 0;",
+    ),
+    Mutant(
+        "a plan needs no margin",
+        PLANNER,
+        "if (pace_s < (1 - margin_) * plain_pace_s &&",
+        "if (pace_s < plain_pace_s &&",
+    ),
+    Mutant(
+        "only plans for good are priced",
+        PLANNER,
+        "if (won_s > margin_ * total_s || always_s.front() > plain.ends_s.front()) continue;",
+        "continue;",
+    ),
+    Mutant(
+        "a chain may grow beside other buckets",
+        PLANNER,
+        "if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;",
+        "if (candidate->dynamic() && !doubtful) continue;",
+    ),
+    Mutant(
+        "a plan's order is that of the first forecast like it",
+        PLANNER,
+        "scale / orders_per_scale);",
+        "scale / quanta_per_scale);",
+    ),
+    Mutant(
+        "every call may take another algorithm for next to nothing",
+        SELECTOR,
+        "constexpr double margin_scales = 0.06;",
+        "constexpr double margin_scales = 0;",
+    ),
+    Mutant(
+        "who waits for whom does not matter to a single call",
+        PRICE,
+        "constexpr double average_weight = 0.1;",
+        "constexpr double average_weight = 0;",
+    ),
+    Mutant(
+        "what ranks will compute does not matter to a single call",
+        PRICE,
+        "next_s = std::max(next_s, finish_s[rank] + compute_s[rank]);",
+        "next_s = std::max(next_s, finish_s[rank]);",
+    ),
+    Mutant(
+        "long gaps between arrivals are cut to nothing",
+        PATTERN,
+        "constexpr double longest_gap_scales = 4;",
+        "constexpr double longest_gap_scales = 0.25;",
+    ),
+    Mutant(
+        "a growing chain knows who comes next at once",
+        SCHEDULES,
+        "begins_s[place] = std::max(begins_s[place], tells_s + 2 * latency_s);",
+        "begins_s[place] = std::max(begins_s[place], arrivals_s[place]);",
+    ),
+    Mutant(
+        "a start is never expected after a result",
+        PREDICTOR,
+        "if (!started_) result_.begin(at_s);",
+        "",
+    ),
+    Mutant(
+        "who is silent is not late",
+        PREDICTOR,
+        "arrival_s = std::max({arrival_s, least_s, now_s});",
+        "arrival_s = std::max(arrival_s, now_s);",
+    ),
+    Mutant(
+        "errors are as small as they were at first",
+        PREDICTOR,
+        "recent = recent < 0 ? square : recent + newest_share * (square - recent);",
+        "recent = recent < 0 ? square : std::min(recent, square);",
+    ),
+    Mutant(
+        "an error that all ranks share counts as each one's",
+        JOB,
+        "const double own = member.error[depth] - closed_[depth].sum / ranks;",
+        "const double own = member.error[depth];",
+    ),
+    Mutant(
+        "the best component is always the last value",
+        JOB,
+        "if (std::isnan(said_s.value[c]) || recent < 0 || recent >= least) continue;",
+        "continue;",
+    ),
+    Mutant(
+        "a report that seldom comes is missed",
+        EDGES,
+        "if (learned.reported <= usual) continue;",
+        "if (learned.reported <= 0) continue;",
+    ),
+    Mutant(
+        "one hiccup begins a new phase",
+        HISTORY,
+        "if (side == outside_) {",
+        "if (true) {",
+    ),
+    Mutant(
+        "the newest answer tells the clocks' offset, however long it took",
+        "csrc/monitor/clock_offset.cpp",
+        "return a.trip_s < b.trip_s;",
+        "return &a > &b;",
+    ),
+]
