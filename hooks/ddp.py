@@ -108,7 +108,10 @@ class State:
         segments = self.segments
         if segments is not None:
             segments = min(segments, max(tensor.numel(), 1))  # a bucket can be tiny
-        asked = Arguments("avg", self.algorithm, segments, self.arrivals_s, label=index)
+        alone = index == 0 and is_last
+        asked = Arguments(
+            "avg", self.algorithm, segments, self.arrivals_s, label=index, beside_others=not alone
+        )
         work = self.communicator.session.run(
             tensor, asked, loop=self.loop, ends_iteration=is_last, arrivals_s=arrivals_s
         )

@@ -620,6 +620,9 @@ class Simulation:
 
 _Busy = tuple[Sequence[float], Sequence[float]]
 
+def lower_bound(
+    link: Link, message_bytes: Sequence[int], arrivals_s: Sequence[Sequence[float]]
+) -> tuple[list[float], float]: ...
 def simulate_together(
     collectives: Sequence[tuple[Simulation, int, Sequence[int], Sequence[float], int]],
     link: Link,
@@ -716,6 +719,9 @@ class Selector:
         arrivals_s: Sequence[float],
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
+    ) -> tuple[str, int, list[float], float, float]: ...
+    def choose_beside_others(
+        self, elements: int, element_bytes: int
     ) -> tuple[str, int, list[float], float, float]: ...
     def price_all(
         self,

@@ -30,7 +30,10 @@ class Job:
         self._busy: tuple[list[float], list[float]] = ([], [])
         self.free_s = [0.0] * cell.ranks
         selector = _core.Selector(cell.ranks, cell.link)
-        own = selector.choose(cell.bucket_elements, ELEMENT_BYTES, [0.0] * cell.ranks)
+        if cell.buckets > 1:
+            own = selector.choose_beside_others(cell.bucket_elements, ELEMENT_BYTES)
+        else:
+            own = selector.choose(cell.bucket_elements, ELEMENT_BYTES, [0.0] * cell.ranks)
         self.own: list[Key] = [own[:4]] * cell.buckets  # what calls take without a plan
 
     def fixed(self, name: str, arrivals_s: Arrivals) -> list[Key]:

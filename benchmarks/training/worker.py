@@ -124,7 +124,8 @@ class Job:
             self.ddp = DistributedDataParallel(self.module)
         else:
             self.module = Layered(plan["bytes"], buckets)
-            cap_mb = plan["bytes"] / buckets / 2**20
+            # A bucket is full with its first layer: one byte less than that, against rounding.
+            cap_mb = (4 * self.module.layers[0].numel() - 1) / 2**20
             self.ddp = DistributedDataParallel(self.module, bucket_cap_mb=cap_mb)
         self.handle = None
         ranks = dist.get_world_size()

@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/link.h"
+#include "pricing/lower_bound.h"
 #include "selection/planner.h"
 
 namespace patallreduce::bindings {
@@ -97,6 +98,19 @@ void bind_selector(py::module_& m) {
           "three are what to generate its schedule from. Raises ScheduleError for a forecast that "
           "is not finite numbers, one per rank.")
       .def(
+          "choose_beside_others",
+          [](Selector& selector, std::uint64_t elements, std::size_t element_bytes) {
+            Choice choice;
+            {
+              py::gil_scoped_release release;
+              choice = selector.choose_beside_others(elements, element_bytes);
+            }
+            return fields_of(choice);
+          },
+          "elements"_a, "element_bytes"_a,
+          "The cheapest where all ranks come together and other collectives like it are in flight; "
+          "as choose() returns it.")
+      .def(
           "price_all",
           [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
              std::vector<double> arrivals_s, std::vector<double> errors_s,
@@ -174,6 +188,16 @@ void bind_planner(py::module_& m) {
 }  // namespace
 
 void bind_simulation(py::module_& m) {
+  m.def(
+      "lower_bound",
+      [](const Link& link, const std::vector<std::uint64_t>& message_bytes,
+         const std::vector<std::vector<double>>& arrivals_s) {
+        pricing::LowerBound bound = pricing::lower_bound(link, message_bytes, arrivals_s);
+        return std::make_pair(std::move(bound.finish_s), bound.last_finish_s);
+      },
+      "link"_a, "message_bytes"_a, "arrivals_s"_a,
+      "(finish_s by rank, last_finish_s) of patallreduce.lower_bound; by bucket and rank, "
+      "arrivals_s: finite, as many ranks in each.");
   m.def("simulate", &simulate_on_link, "schedule"_a, "message_bytes"_a, "arrivals_s"_a, "link"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "pricing/lower_bound.h"
 
 namespace patallreduce::selection {
 
@@ -182,7 +183,9 @@ std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
   for (const Bucket& bucket : buckets) {
     const std::size_t element_bytes = bucket.elements ? bucket.bytes / bucket.elements : 1;
     const ScheduleKey key =
-        selector_.choose(bucket.elements, element_bytes, {together, {}, {}}).key;
+        buckets.size() > 1
+            ? selector_.choose_beside_others(bucket.elements, element_bytes).key
+            : selector_.choose(bucket.elements, element_bytes, {together, {}, {}}).key;
     ways.push_back({&algorithms::find_algorithm(key.algorithm, "all_reduce"), key.segments});
   }
   return ways;
@@ -206,6 +209,20 @@ double Planner::least_end_s(const Way& way, const IterationForecast& forecast) c
   const auto bytes = static_cast<double>(forecast.buckets.back().bytes);
   return largest(estimate(arrivals_s, way.segments, bytes, link_)) +
          look_ahead * smallest(forecast.compute_s);
+}
+
+// Whether any all-reduce at all could have the last rank compute again so much sooner.
+bool Planner::can_win(const IterationForecast& forecast, const Policy& plain) const {
+  const std::size_t buckets = forecast.buckets.size();
+  if (margin_ < 0 || std::size_t(ranks_) * buckets * buckets > most_messages) return true;
+  std::vector<std::uint64_t> bytes;
+  for (const Bucket& bucket : forecast.buckets) bytes.push_back(bucket.bytes);
+  const auto bound = pricing::lower_bound(link_, bytes, forecast.arrivals_s);
+  double least_s = bound.last_finish_s + smallest(forecast.compute_s);
+  for (std::size_t rank = 0; rank < forecast.compute_s.size(); ++rank)
+    least_s = std::max(least_s, bound.finish_s[rank] + forecast.compute_s[rank]);
+  const double pace_s = (plain.ends_s.back() - largest(forecast.arrivals_s.back())) / look_ahead;
+  return plain.ends_s.front() - least_s > margin_ * pace_s;
 }
 
 // Whatever could be faster than without a plan: for good, or only this time, where it is.
@@ -244,6 +261,11 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   };
   const IterationForecast few = grouped(every, messages);
   const Policy plain_of_few = without(few);
+  if (!can_win(few, plain_of_few)) {
+    const double pace_s =
+        (plain_of_few.ends_s.back() - largest(every.arrivals_s.back())) / look_ahead;
+    return {nullptr, pace_s, pace_s};
+  }
   std::vector<const Algorithm*> candidates;
   for (const Algorithm* candidate : algorithms::candidates()) {
     // Where nothing is in doubt the order is the forecast's. Messages that tell who came wait

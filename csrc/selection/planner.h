@@ -62,6 +62,7 @@ class Planner {  // thread-safe
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
   double least_end_s(const Way& way, const IterationForecast& forecast) const;
+  bool can_win(const IterationForecast& forecast, const Policy& plain) const;
   std::vector<Policy> faster(const std::vector<const Algorithm*>& candidates,
                              const IterationForecast& forecast, const Policy& plain);
   Choice choose(const IterationForecast& forecast);

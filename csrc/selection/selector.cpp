@@ -15,11 +15,12 @@ constexpr std::size_t most_known = 512;
 // and a chain lets its ranks go one after the other, so that the next arrivals are staggered, which
 // a chain again serves best: without a margin balanced ranks stay in that cycle for nothing.
 constexpr double margin_scales = 0.06;
+constexpr std::size_t others = 3;  // in flight beside one, which hide what latency can be hidden
 
 }  // namespace
 
 Selector::Selector(int ranks, Link link)
-    : ranks_(ranks), link_(std::move(link)), pricer_(ranks, link_) {
+    : ranks_(ranks), link_(std::move(link)), pricer_(ranks, link_), rollout_(ranks, link_) {
   PATR_CHECK(ranks_ >= 1, ScheduleError, "selector: expected at least 1 rank, got ", ranks_);
   check(link_);
 }
@@ -49,24 +50,52 @@ Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
     known_.splice(known_.begin(), known_, found->second);
     return known_.front().choice;
   }
-  const std::vector<Choice> all = price_class(class_);
-  const double margin_s = margin_scales * scale_s(elements * element_bytes);
-  const auto compared_s = [&](const Choice& choice) {
-    const bool safe = choice.key.algorithm == all.front().key.algorithm;
-    return choice.price_s + (safe ? 0 : margin_s);
-  };
-  const auto best = std::min_element(all.begin(), all.end(), [&](const Choice& a, const Choice& b) {
-    return compared_s(a) < compared_s(b);
-  });
+  const Choice best = best_of(price_class(class_), {elements * element_bytes, elements});
   if (known_.size() == most_known) {
     const auto oldest = std::prev(known_.end());
     const auto [first, last] = by_hash_.equal_range(oldest->pattern_class.hash());
     by_hash_.erase(std::find_if(first, last, [&](auto& item) { return item.second == oldest; }));
     known_.pop_back();
   }
-  known_.push_front({class_, *best});
+  known_.push_front({class_, best});
   by_hash_.emplace(hash, known_.begin());
   return known_.front().choice;
+}
+
+// The safe candidate is the first.
+Choice Selector::best_of(const std::vector<Choice>& all, const algorithms::Bucket& bucket) const {
+  const double margin_s = margin_scales * scale_s(bucket.bytes);
+  const auto compared_s = [&](const Choice& choice) {
+    const bool safe = choice.key.algorithm == all.front().key.algorithm;
+    return choice.price_s + (safe ? 0 : margin_s);
+  };
+  return *std::min_element(all.begin(), all.end(), [&](const Choice& a, const Choice& b) {
+    return compared_s(a) < compared_s(b);
+  });
+}
+
+Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t element_bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = beside_others_.find({elements, element_bytes});
+  if (found != beside_others_.end()) return found->second;
+  const std::vector<double> together(std::size_t(ranks_), 0);
+  const algorithms::Bucket bucket{elements * element_bytes, elements};
+  const std::vector<algorithms::Bucket> buckets(1 + others, bucket);
+  const std::vector<std::vector<double>> arrivals_s(buckets.size(), together);
+  classify(elements, element_bytes, {together, {}, {}});
+  std::vector<Choice> all;
+  for (Choice& choice : price_class(class_)) {
+    const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");
+    if (algorithm.uses == algorithms::Uses::times || algorithm.dynamic()) continue;
+    const std::vector<Way> ways(buckets.size(), {&algorithm, choice.key.segments});
+    pricing::PortsBusy busy;
+    const auto finish_s = rollout_.finish_s(ways, buckets, arrivals_s, arrivals_s, busy);
+    choice.price_s =
+        *std::max_element(finish_s.begin(), finish_s.end()) / static_cast<double>(buckets.size());
+    all.push_back(std::move(choice));
+  }
+  if (beside_others_.size() == most_known) beside_others_.clear();
+  return beside_others_[{elements, element_bytes}] = best_of(all, bucket);
 }
 
 std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t element_bytes,

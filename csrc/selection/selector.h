@@ -13,15 +13,18 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "pricing/simulation.h"
 #include "schedule/schedule_key.h"
 #include "selection/pattern.h"
 #include "selection/price.h"
+#include "selection/rollout.h"
 
 namespace patallreduce::selection {
 
@@ -45,6 +48,11 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
   // rank. Otherwise priced: milliseconds up to 32 ranks, 0.1 ms beyond.
   Choice choose(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
 
+  // The cheapest of those that need no arrivals, where all ranks come together and others like it
+  // are in flight: these hide latencies, so what counts is how long the ports are busy. price_s:
+  // of one. Remembered.
+  Choice choose_beside_others(std::uint64_t elements, std::size_t element_bytes);
+
   // Every candidate with its price, the safe one first. Not remembered.
   std::vector<Choice> price_all(std::uint64_t elements, std::size_t element_bytes,
                                 const Forecast& forecast);
@@ -58,11 +66,14 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
   double scale_s(std::uint64_t message_bytes) const;
   void classify(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
   std::vector<Choice> price_class(const PatternClass& pattern_class);
+  Choice best_of(const std::vector<Choice>& all, const algorithms::Bucket& bucket) const;
 
   const int ranks_;
   const Link link_;
   std::mutex mutex_;  // over all below
   Pricer pricer_;
+  Rollout rollout_;
+  std::map<std::pair<std::uint64_t, std::size_t>, Choice> beside_others_;  // by elements and bytes
   PatternClass class_;      // of the forecast at hand, kept for its memory
   std::list<Known> known_;  // the latest used first
   std::unordered_multimap<std::uint64_t, std::list<Known>::iterator> by_hash_;

@@ -32,6 +32,7 @@ class Request(NamedTuple):
     label: int
     collective: str = "all_reduce"
     root: int | None = None  # of a reduce or broadcast; None: 0
+    beside_others: bool = False  # of its kind, in flight
 
 
 REPRODUCIBLE = "reproducible"
@@ -93,9 +94,12 @@ def settle(
     if name == "auto" and request.collective == "all_reduce":
         name = environment.get("ALGORITHM") or ""
         if not name:
-            name, best, in_class, best_time_s, _ = selector().choose(
-                elements, request.element_bytes, hints or [0.0] * ranks
-            )
+            if request.beside_others and not hints:
+                chosen = selector().choose_beside_others(elements, request.element_bytes)
+            else:
+                together = [0.0] * ranks
+                chosen = selector().choose(elements, request.element_bytes, hints or together)
+            name, best, in_class, best_time_s, _ = chosen
             if segments is None and environment.get("SEGMENTS") is None:
                 # Arrivals of the pattern class: alike patterns share one compiled schedule.
                 segments, segment_time_s, hints = best, best_time_s, in_class
@@ -117,8 +121,8 @@ def settle(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
-    together = len(set(hints)) <= 1
-    times = algorithm.times(ranks, segments, message_bytes, together, segment_time_s, link)
+    alike = len(set(hints)) <= 1
+    times = algorithm.times(ranks, segments, message_bytes, alike, segment_time_s, link)
     return _core.Call(
         elements,
         request.dtype,

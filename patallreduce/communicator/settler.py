@@ -31,6 +31,7 @@ class Arguments(NamedTuple):
     label: int = -1  # a bucket's index, -1 outside DDP
     collective: str = "all_reduce"
     root: int | None = None  # of a reduce or broadcast; None: 0
+    beside_others: bool = False  # of its kind, in flight; equal on all ranks
     schedule: _core.Schedule | None = None  # in place of an algorithm
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from patallreduce import _core
 from patallreduce._core import ScheduleError
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.schedules import seconds
@@ -67,43 +66,17 @@ def lower_bound(
         Schwenk, J. Franklin Inst. 297 (1974), 491-495, for 2 (P - 1) one-way messages; Bar-Noy,
         Kipnis, Math. Systems Theory 27 (1994), 431-452, for the postal model.
     """
-    wholes_s, rows = _buckets(link, message_bytes, arrivals_s)
-    ranks = len(rows[0])
+    sizes, rows = _buckets(message_bytes, arrivals_s)
+    finish_s, last_finish_s = _core.lower_bound(link, sizes, rows)
     arrived_s = [max(column) for column in zip(*rows, strict=True)]
-    if ranks == 1:
-        return Bound((arrived_s[0],), arrived_s[0], 0.0)
-    finish_s = tuple(
-        max(arrived_s[rank], _done_s(_of_others(rows, rank), wholes_s) + link.latency_s)
-        for rank in range(ranks)
-    )
-    lasts_s = [max(row) for row in rows]
-    last_finish_s = max(finish_s)
-    flight_s = (1 - link.port_share) * link.latency_s
-    for last_s, whole_s in zip(lasts_s, wholes_s, strict=True):
-        last_finish_s = max(last_finish_s, last_s + whole_s + _broadcast_s(ranks, link))
-        later = [b for b, other_s in enumerate(lasts_s) if other_s >= last_s]
-        later_s = [wholes_s[b] for b in later]
-        unsent_s = sum(
-            sum(later_s) - _served_s([rows[b][rank] for b in later], later_s, last_s)
-            for rank in range(ranks)
-        )
-        if sum(later_s) > 0:
-            share_s = (unsent_s + (ranks - 2) * sum(later_s)) / ranks
-            last_finish_s = max(last_finish_s, last_s + share_s + flight_s)
-    for rank in range(ranks):
-        leaving = [b for b, row in enumerate(rows) if row[rank] == lasts_s[b]]
-        if leaving:
-            done_s = _done_s([lasts_s[b] for b in leaving], [wholes_s[b] for b in leaving])
-            last_finish_s = max(last_finish_s, done_s + link.latency_s)
-    return Bound(finish_s, last_finish_s, (sum(finish_s) - sum(arrived_s)) / ranks)
+    average_s = (sum(finish_s) - sum(arrived_s)) / len(finish_s)
+    return Bound(tuple(finish_s), last_finish_s, average_s)
 
 
 def _buckets(
-    link: Link,
-    message_bytes: int | Sequence[int],
-    arrivals_s: Sequence[float] | Sequence[Sequence[float]],
-) -> tuple[list[float], list[list[float]]]:
-    """Return by bucket how long its data pass a port, and its arrivals."""
+    message_bytes: int | Sequence[int], arrivals_s: Sequence[float] | Sequence[Sequence[float]]
+) -> tuple[list[int], list[list[float]]]:
+    """Return by bucket its bytes and arrivals."""
     if isinstance(message_bytes, Sequence):
         rows = [seconds(cast("Sequence[float]", row)) for row in arrivals_s]
         if not rows or len(rows) != len(message_bytes):
@@ -119,43 +92,4 @@ def _buckets(
     else:
         rows = [seconds(cast("Sequence[float]", arrivals_s))]
         sizes = [operator.index(message_bytes)]
-    most = _most_bytes_per_s(link)
-    return [size / most for size in sizes], rows
-
-
-def _most_bytes_per_s(link: Link) -> float:
-    return max([link.bytes_per_s, *(size / took_s for size, took_s in link.transfers_s)])
-
-
-def _of_others(rows: list[list[float]], rank: int) -> list[float]:
-    """By bucket, the last arrival of another rank."""
-    return [max(row[:rank] + row[rank + 1 :]) for row in rows]
-
-
-def _done_s(from_s: list[float], lengths_s: list[float]) -> float:
-    """When a port has served all, each from its time on."""
-    done_s = -math.inf
-    for at_s, length_s in sorted(zip(from_s, lengths_s, strict=True)):
-        done_s = max(done_s, at_s) + length_s
-    return done_s
-
-
-def _served_s(from_s: list[float], lengths_s: list[float], until_s: float) -> float:
-    """How long it has served them until then."""
-    done_s, served_s = -math.inf, 0.0
-    for at_s, length_s in sorted(zip(from_s, lengths_s, strict=True)):
-        begin_s = max(done_s, at_s)
-        done_s = begin_s + length_s
-        served_s += min(max(until_s - begin_s, 0.0), length_s)
-    return served_s
-
-
-# One knows, at 0. Who knows tells one after the other, a port's share apart.
-def _broadcast_s(ranks: int, link: Link) -> float:
-    heard_s = [link.latency_s]  # a heap: when who knows could next have told another one
-    now_s = 0.0
-    for _ in range(ranks - 1):
-        now_s = heapq.heappop(heard_s)
-        heapq.heappush(heard_s, now_s + link.port_share * link.latency_s)
-        heapq.heappush(heard_s, now_s + link.latency_s)
-    return now_s
+    return sizes, rows

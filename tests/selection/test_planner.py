@@ -142,7 +142,7 @@ def test_when_ranks_will_have_their_results_is_what_the_clock_says(late_s):
     planner = _core.Planner(4, LINK)
     keys, _, _ = planner.plan(SIZES, arrivals_s, compute_s=compute_s)
     assert bool(keys) == bool(late_s)
-    ran = keys or [_core.Selector(4, LINK).choose(*SIZES[0], [0.0] * 4)[:4]] * len(SIZES)
+    ran = keys or [_core.Selector(4, LINK).choose_beside_others(*SIZES[0])[:4]] * len(SIZES)
     collectives = []
     for (name, segments, hints_s, segment_s), row in zip(ran, arrivals_s, strict=True):
         schedule = _core.generate(name, 4, segments, hints_s, segment_time_s=segment_s)

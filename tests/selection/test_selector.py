@@ -216,6 +216,26 @@ def test_small_buckets_take_fewer_rounds_than_a_ring():
     assert large == "ring"
 
 
+@pytest.mark.parametrize(("ranks", "elements"), [(2, 95_000), (4, 116_500)])
+def test_beside_others_the_ports_count_and_not_the_latency(ranks, elements):
+    """Alone a message of some latencies takes fewer rounds than a ring's."""
+    selector = _core.Selector(ranks, pat.Link(300e-6, 119e6))
+    alone = selector.choose(elements, 4, [0.0] * ranks)
+    beside = selector.choose_beside_others(elements, 4)
+    assert alone[0] != "ring"
+    assert beside[0] == "ring"
+    assert beside[4] < alone[4]
+    assert selector.choose_beside_others(elements, 4) == beside
+
+
+@pytest.mark.parametrize(("ranks", "elements"), [(1, 100), (2, 0), (100, 1 << 20)])
+def test_beside_others_at_the_limits(ranks, elements):
+    name, segments, arrivals_s, _, _ = _core.Selector(ranks, LINK).choose_beside_others(elements, 4)
+    assert name in pat.algorithms()
+    assert segments >= 1
+    assert arrivals_s == []
+
+
 def test_one_selector_serves_several_threads():
     """The monitor's thread and the caller's may ask at once; answers stay those of one."""
     selector = _core.Selector(6, LINK)

@@ -1,0 +1,109 @@
+#include "pricing/lower_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <queue>
+#include <utility>
+
+namespace patallreduce::pricing {
+
+namespace {
+
+using Turns = std::vector<std::pair<double, double>>;  // at a port: from when, how long
+
+double most_bytes_per_s(const Link& link) {
+  double most = link.bytes_per_s;
+  for (const auto& [bytes, seconds] : link.transfers_s) most = std::max(most, bytes / seconds);
+  return most;
+}
+
+// When a port has served all, each from its time on.
+double done_s(Turns turns) {
+  std::sort(turns.begin(), turns.end());
+  double done_s = -HUGE_VAL;
+  for (const auto& [from_s, length_s] : turns) done_s = std::max(done_s, from_s) + length_s;
+  return done_s;
+}
+
+// How long it has served them until then.
+double served_s(Turns turns, double until_s) {
+  std::sort(turns.begin(), turns.end());
+  double done_s = -HUGE_VAL, served_s = 0;
+  for (const auto& [from_s, length_s] : turns) {
+    const double begin_s = std::max(done_s, from_s);
+    done_s = begin_s + length_s;
+    served_s += std::clamp(until_s - begin_s, 0.0, length_s);
+  }
+  return served_s;
+}
+
+// One knows, at 0. Who knows tells one after the other, a port's share apart.
+double broadcast_s(std::size_t ranks, const Link& link) {
+  std::priority_queue<double, std::vector<double>, std::greater<>> heard_s;  // by another rank
+  heard_s.push(link.latency_s);
+  double now_s = 0;
+  for (std::size_t told = 1; told < ranks; ++told) {
+    now_s = heard_s.top();
+    heard_s.pop();
+    heard_s.push(now_s + link.port_share * link.latency_s);
+    heard_s.push(now_s + link.latency_s);
+  }
+  return now_s;
+}
+
+double last_of_others(const std::vector<double>& row, std::size_t rank) {
+  double last_s = -HUGE_VAL;
+  for (std::size_t other = 0; other < row.size(); ++other)
+    if (other != rank) last_s = std::max(last_s, row[other]);
+  return last_s;
+}
+
+}  // namespace
+
+LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& message_bytes,
+                       const std::vector<std::vector<double>>& arrivals_s) {
+  const std::size_t buckets = arrivals_s.size(), ranks = arrivals_s.front().size();
+  LowerBound bound{std::vector<double>(ranks, -HUGE_VAL), -HUGE_VAL};
+  std::vector<double> wholes_s, lasts_s;
+  for (std::size_t b = 0; b < buckets; ++b) {
+    wholes_s.push_back(static_cast<double>(message_bytes[b]) / most_bytes_per_s(link));
+    lasts_s.push_back(*std::max_element(arrivals_s[b].begin(), arrivals_s[b].end()));
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    Turns in, out;
+    for (std::size_t b = 0; b < buckets; ++b) {
+      const double arrival_s = arrivals_s[b][rank];
+      bound.finish_s[rank] = std::max(bound.finish_s[rank], arrival_s);
+      in.emplace_back(last_of_others(arrivals_s[b], rank), wholes_s[b]);
+      if (arrival_s == lasts_s[b]) out.emplace_back(arrival_s, wholes_s[b]);
+    }
+    if (ranks > 1) {
+      bound.finish_s[rank] = std::max(bound.finish_s[rank], done_s(in) + link.latency_s);
+      bound.last_finish_s = std::max(bound.last_finish_s, done_s(out) + link.latency_s);
+    }
+    bound.last_finish_s = std::max(bound.last_finish_s, bound.finish_s[rank]);
+  }
+  const double told_s = broadcast_s(ranks, link);
+  const double flight_s = (1 - link.port_share) * link.latency_s;
+  for (std::size_t b = 0; b < buckets && ranks > 1; ++b) {
+    bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + wholes_s[b] + told_s);
+    double later_s = 0, unsent_s = 0;  // of this bucket and those whose last arrival is later
+    for (std::size_t other = 0; other < buckets; ++other)
+      if (lasts_s[other] >= lasts_s[b]) later_s += wholes_s[other];
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      Turns turns;
+      for (std::size_t other = 0; other < buckets; ++other)
+        if (lasts_s[other] >= lasts_s[b])
+          turns.emplace_back(arrivals_s[other][rank], wholes_s[other]);
+      unsent_s += later_s - served_s(turns, lasts_s[b]);
+    }
+    const double share_s =
+        (unsent_s + (static_cast<double>(ranks) - 2) * later_s) / static_cast<double>(ranks);
+    if (later_s > 0)
+      bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + share_s + flight_s);
+  }
+  return bound;
+}
+
+}  // namespace patallreduce::pricing
