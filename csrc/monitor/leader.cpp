@@ -11,6 +11,7 @@ namespace patallreduce::monitor {
 namespace {
 
 constexpr std::size_t most_loops = 256;
+constexpr double newest_share = 0.1;
 
 const IterationId& id_of(const Report& report) {
   return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);
@@ -129,7 +130,7 @@ bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) con
   Asking& asking = loop.asking[iteration];
   if (asking.ranks == 0) {
     const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
-    asking.until_s = now_s + std::min(transfer_s(loop), doubt_s);
+    asking.until_s = now_s + loop.planned_share * std::min(transfer_s(loop), doubt_s);
   }
   return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
 }
@@ -162,6 +163,8 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   }
   const auto chosen = predicts && !without ? choose_.plan(expected) : std::nullopt;
   loop.keys = chosen ? chosen->keys : std::vector<ScheduleKey>();
+  if (chosen)
+    loop.planned_share += newest_share * ((loop.keys.empty() ? 0 : 1) - loop.planned_share);
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {
     const BucketSize& size = loop.sizes[b];
     plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});

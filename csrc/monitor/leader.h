@@ -3,11 +3,12 @@
 // A plan is decided when every rank has made the last progress report that it usually makes well
 // before its first bucket is ready. When a rank asks, having arrived, the others have a little
 // longer: until half of the ranks have asked, or for the time of one transfer of the iteration's
-// buckets, or not at all where no prediction is in doubt. A rank that its last all-reduce let go
-// before the others is also the first to come back, when nobody else has reported anything yet; and
-// one rank's start cannot shorten an all-reduce by more than that. What is missing is filled from
-// history, and silence counts: who should have reported by now is late. Who has not started yet
-// starts when the simulated all-reduce lets it go.
+// buckets, or not at all where no prediction is in doubt; and the less, the seldomer a plan was
+// faster lately, since a ring, too, gets on with what the early ranks have. A rank that its last
+// all-reduce let go before the others is also the first to come back, when nobody else has reported
+// anything yet; and one rank's start cannot shorten an all-reduce by more than that. What is
+// missing is filled from history, and silence counts: who should have reported by now is late. Who
+// has not started yet starts when the simulated all-reduce lets it go.
 //
 // Where the loop was measured to be faster without plans (monitor/guard.h), an empty plan is
 // decided as soon as all ranks have started, so that nobody has to wait for it.
@@ -74,6 +75,7 @@ class Leader {
     std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
     std::int64_t planned = -1;              // newest iteration with a plan
     std::vector<ScheduleKey> keys;          // of that plan
+    double planned_share = 1;               // of forecasts, recently, for which a plan was faster
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started
     int started = 0;                        // ranks that have
