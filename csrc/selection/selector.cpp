@@ -16,9 +16,10 @@ constexpr std::size_t most_known = 512;
 // a chain again serves best: without a margin balanced ranks stay in that cycle for nothing.
 constexpr double margin_scales = 0.06;
 // In flight beside one, which hide what latency can be hidden. There the model was measured to be
-// too kind to whatever is not a ring, by a tenth: in one, nobody receives from two ranks.
+// too kind to whatever is not a ring, by a tenth: in one, nobody receives from two ranks. Of the
+// time in which the message passes a port:
 constexpr std::size_t others = 7;
-constexpr double margin_scales_beside_others = 0.2;
+constexpr double margin_beside_others = 0.2;
 
 }  // namespace
 
@@ -98,8 +99,8 @@ Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t elemen
     all.push_back(std::move(choice));
   }
   if (beside_others_.size() == most_known) beside_others_.clear();
-  return beside_others_[{elements, element_bytes}] =
-             best_of(all, margin_scales_beside_others * scale_s(bucket.bytes));
+  return beside_others_[{elements, element_bytes}] = best_of(
+             all, margin_beside_others * link_.transfer_s(static_cast<double>(bucket.bytes)));
 }
 
 std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t element_bytes,
