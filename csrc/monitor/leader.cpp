@@ -11,11 +11,9 @@ namespace patallreduce::monitor {
 namespace {
 
 constexpr std::size_t most_loops = 256;
-constexpr double newest_share = 0.1;
-
-const IterationId& id_of(const Report& report) {
-  return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);
-}
+// Where plans promise less of an iteration, on the mean, every eighth iteration looks for one.
+constexpr double least_promise = 0.005;
+constexpr std::int64_t seldom = 8;
 
 std::vector<selection::Bucket> buckets(const std::vector<BucketSize>& sizes) {
   std::vector<selection::Bucket> buckets;
@@ -94,7 +92,17 @@ bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
     const auto regime = Guards::regime_of(loop.ranks.lateness_s(), transfer_s(loop));
     way = loop.guards.choose(iteration, regime);
   }
-  return *way == Way::plain;
+  return *way == Way::plain || (iteration % seldom != 0 && !loop.promises_enough());
+}
+
+// Before enough plans were looked for, they may be worth anything.
+bool Leader::Loop::promises_enough() const {
+  return promised_s.count() < seldom || promised_s.mean() >= least_promise * plain_pace_s;
+}
+
+// Who asks waits no longer than plans promise to win.
+double Leader::Loop::patience_s() const {
+  return promised_s.count() < seldom ? std::numeric_limits<double>::infinity() : promised_s.mean();
 }
 
 double Leader::transfer_s(const BucketSize& size) const {
@@ -130,7 +138,7 @@ bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) con
   Asking& asking = loop.asking[iteration];
   if (asking.ranks == 0) {
     const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
-    asking.until_s = now_s + loop.planned_share * std::min(transfer_s(loop), doubt_s);
+    asking.until_s = now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s()});
   }
   return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
 }
@@ -163,8 +171,10 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   }
   const auto chosen = predicts && !without ? choose_.plan(expected) : std::nullopt;
   loop.keys = chosen ? chosen->keys : std::vector<ScheduleKey>();
-  if (chosen)
-    loop.planned_share += newest_share * ((loop.keys.empty() ? 0 : 1) - loop.planned_share);
+  if (chosen) {
+    loop.plain_pace_s = chosen->plain_pace_s;
+    loop.promised_s.add(chosen->plain_pace_s - chosen->pace_s);
+  }
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {
     const BucketSize& size = loop.sizes[b];
     plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});

@@ -3,15 +3,16 @@
 // A plan is decided when every rank has made the last progress report that it usually makes well
 // before its first bucket is ready. When a rank asks, having arrived, the others have a little
 // longer: until half of the ranks have asked, or for the time of one transfer of the iteration's
-// buckets, or not at all where no prediction is in doubt; and the less, the seldomer a plan was
-// faster lately, since a ring, too, gets on with what the early ranks have. A rank that its last
+// buckets, or not at all where no prediction is in doubt; and no longer than plans promised to win
+// lately, since a ring, too, gets on with what the early ranks have. A rank that its last
 // all-reduce let go before the others is also the first to come back, when nobody else has reported
 // anything yet; and one rank's start cannot shorten an all-reduce by more than that. What is
 // missing is filled from history, and silence counts: who should have reported by now is late. Who
 // has not started yet starts when the simulated all-reduce lets it go.
 //
-// Where the loop was measured to be faster without plans (monitor/guard.h), an empty plan is
-// decided as soon as all ranks have started, so that nobody has to wait for it.
+// Where the loop was measured to be faster without plans (monitor/guard.h), or plans promise next
+// to nothing, an empty plan is decided as soon as all ranks have started, so that nobody has to
+// wait for it. What next to nothing was is looked at again in every eighth iteration.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "monitor/ranks.h"
 #include "monitor/records.h"
 #include "monitor/reports.h"
+#include "prediction/smoothed.h"
 #include "selection/planner.h"
 
 namespace patallreduce::monitor {
@@ -71,11 +73,15 @@ class Leader {
   };
   struct Loop {
     explicit Loop(int number) : ranks(number) {}
+    bool promises_enough() const;
+    double patience_s() const;
+
     Ranks ranks;
     std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
     std::int64_t planned = -1;              // newest iteration with a plan
     std::vector<ScheduleKey> keys;          // of that plan
-    double planned_share = 1;               // of forecasts, recently, for which a plan was faster
+    double plain_pace_s = 0;                // as forecast: of an iteration without plans
+    prediction::Smoothed promised_s{0.1};   // what a plan is faster than that
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started
     int started = 0;                        // ranks that have

@@ -20,6 +20,7 @@ constexpr double first_ping_interval_s = 1e-3;
 constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
 constexpr int most_first_pings = 1000;  // the leader may be a while in coming
+constexpr std::size_t most_later_bytes = 4096, most_loops = 256;
 
 }  // namespace
 
@@ -167,12 +168,25 @@ void Monitor::take(Report report) {
     std::lock_guard lock(records_mutex_);
     std::visit([&](const auto& r) { records_.take(rank_, r); }, report);
   }
-  transport_->control(leader_rank, encode(std::move(report)));
+  const bool may_wait = no_plan_waits_for(report);
+  later_ += encode(std::move(report));
+  if (may_wait && later_.size() <= most_later_bytes) return;
+  transport_->control(leader_rank, later_);
+  later_.clear();
+}
+
+// A message costs the leader more than what it says.
+bool Monitor::no_plan_waits_for(const Report& report) const {
+  if (!std::holds_alternative<EdgeReached>(report) && !std::holds_alternative<Asked>(report))
+    return false;
+  const IterationId& id = id_of(report);
+  const auto planned = planned_.find(id.loop);
+  return planned != planned_.end() && id.iteration <= planned->second;
 }
 
 void Monitor::handle(int from, const std::string& bytes) {
-  if (const auto message = decode_monitor_message(bytes, ranks_))
-    std::visit([&](const auto& m) { handle(from, m); }, *message);
+  for (const MonitorMessage& message : decode_monitor_messages(bytes, ranks_))
+    std::visit([&](const auto& m) { handle(from, m); }, message);
 }
 
 void Monitor::handle(int from, const Report& report) {
@@ -194,7 +208,11 @@ void Monitor::handle(int, const Pong& pong) {
   offset_.sample(pong.sent_s, pong.leader_s, own_clock_s());
 }
 
-void Monitor::handle(int, const Plan& plan) { publish(plan); }
+void Monitor::handle(int, const Plan& plan) {
+  if (planned_.size() >= most_loops) planned_.clear();
+  planned_[plan.loop] = plan.iteration;
+  publish(plan);
+}
 
 std::vector<int> plan_children(int rank, int ranks) {
   int step = 1;

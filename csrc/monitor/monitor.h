@@ -1,13 +1,15 @@
 // A rank's progress monitor: its own thread, its own small connections, never Python's lock.
 //
 // It tells the leader (rank 0) how far this rank is, keeps this rank's offset to the leader's clock
-// fresh, and hands on the plans that come back: from the leader down a binomial tree.
+// fresh, and hands on the plans that come back: from the leader down a binomial tree. What it would
+// tell of an iteration whose plan has come travels with the iteration's last report.
 // If it dies, training goes on: the leader's engine then ends the plans for everybody, and a rank
 // that hears no plan takes its schedules from the other ranks' announcements.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -75,6 +77,7 @@ class Monitor final : private Driven {
   void handle(int from, const Pong& pong);
   void handle(int from, const Plan& plan);
   void publish(Plan plan);
+  bool no_plan_waits_for(const Report& report) const;
   double clock_s() const;  // the leader's, as far as this rank knows it
   double own_clock_s() const;
 
@@ -84,6 +87,8 @@ class Monitor final : private Driven {
   std::shared_ptr<Transport> transport_;
   double next_ping_s_ = 0;
   int pings_ = 0;
+  std::map<std::int64_t, std::int64_t> planned_;  // by loop: the newest iteration with a plan
+  std::string later_;  // reports, encoded, that travel with the next one a plan waits for
 
   mutable std::mutex mutex_;  // guards these
   std::deque<Report> inbox_;

@@ -154,11 +154,12 @@ std::string encode(const MonitorMessage& message) {
   return std::move(out.bytes);
 }
 
-std::optional<MonitorMessage> decode_monitor_message(const std::string& bytes, int ranks) {
+std::vector<MonitorMessage> decode_monitor_messages(const std::string& bytes, int ranks) {
   Reader in(bytes);
-  MonitorMessage message = get(in, ranks);
-  if (!in.finished()) return std::nullopt;
-  return message;
+  std::vector<MonitorMessage> messages;
+  while (in.good() && !in.finished()) messages.push_back(get(in, ranks));
+  if (!in.good()) messages.clear();
+  return messages;
 }
 
 }  // namespace patallreduce::monitor

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -56,6 +55,10 @@ struct Arrived {
 
 using Report = std::variant<Started, EdgeReached, Asked, Arrived>;
 
+inline const IterationId& id_of(const Report& report) {
+  return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);
+}
+
 struct Ping {
   double sent_s;  // the sender's clock
 };
@@ -67,7 +70,8 @@ struct Pong {
 using MonitorMessage = std::variant<Report, Ping, Pong, Plan>;
 
 std::string encode(const MonitorMessage& message);
-// Nothing if the bytes are malformed: a monitor ignores such a message.
-std::optional<MonitorMessage> decode_monitor_message(const std::string& bytes, int ranks);
+// One or several, encoded one behind the other. Nothing if the bytes are malformed: a monitor
+// ignores them.
+std::vector<MonitorMessage> decode_monitor_messages(const std::string& bytes, int ranks);
 
 }  // namespace patallreduce::monitor

@@ -110,7 +110,7 @@ class Session:
     def settle(self, tensor: torch.Tensor, asked: Arguments) -> _core.Call:
         """Check what is asked and settle what it leaves open, without running it."""
         self.check_usable()
-        return self.settler.settle(tensor, asked)
+        return self.settler.settle(tensor, asked).call
 
     def run(
         self,
@@ -136,10 +136,11 @@ class Session:
             timeout_s: Deadline; None: the session's.
             caller_waits: The caller waits at once and asks for no future.
         """
-        call = self.settle(tensor, asked)
+        self.check_usable()
+        call, may_plan = self.settler.settle(tensor, asked)
         limit_s = self.timeout_s if timeout_s is None else checked_timeout(timeout_s)
         ready_s = time.monotonic()
-        planned = loop is not None and self.settler.may_plan(tensor, asked)
+        planned = loop is not None and may_plan
         if loop is self.plain and not (planned and self.gpus.of(tensor.device) is None):
             loop = None
         to_run = call if loop is None or not planned else loop.plan(call, ready_s)

@@ -35,6 +35,18 @@ class Arguments(NamedTuple):
     schedule: _core.Schedule | None = None  # in place of an algorithm
 
 
+class Settled(NamedTuple):
+    """What is to run, the same on every rank.
+
+    Args:
+        call: As it runs without a plan.
+        may_plan: Whether it is an all-reduce left to prediction, and a plan may pay.
+    """
+
+    call: _core.Call
+    may_plan: bool
+
+
 class Settler:
     """Settles what arguments leave open: the same on every rank.
 
@@ -65,7 +77,7 @@ class Settler:
         self._monitor_can_choose = False
         self._selector: _core.Selector | None = None
         self._given = GivenSchedules(engine)
-        self._calls: dict[tuple[int, torch.dtype, Arguments], _core.Call] = {}
+        self._settled: dict[tuple[int, torch.dtype, Arguments], Settled] = {}
         self._warned_of_flushing = False
 
     @property
@@ -87,7 +99,7 @@ class Settler:
             self._selector = _core.Selector(self._ranks, self.link)
         return self._selector
 
-    def settle(self, tensor: torch.Tensor, asked: Arguments) -> _core.Call:
+    def settle(self, tensor: torch.Tensor, asked: Arguments) -> Settled:
         """Check tensor and arguments and settle what they leave open.
 
         Raises:
@@ -103,24 +115,22 @@ class Settler:
         if asked.arrivals_s is not None:
             asked = asked._replace(arrivals_s=tuple(asked.arrivals_s))
         key = (tensor.numel(), tensor.dtype, asked)
-        call = self._calls.get(key) if asked.schedule is None else None
-        if call is not None:
-            return call
+        settled = self._settled.get(key) if asked.schedule is None else None
+        if settled is not None:
+            return settled
         request = Request(tensor.numel(), tensor.element_size(), dtype_of(tensor), *asked[:-1])
         if asked.schedule is not None:
-            return self._given.call(asked.schedule, request, self._rank)
-        if len(self._calls) >= _CALLS_KEPT:
-            self._calls.clear()
-        call = self._calls[key] = settle(
-            request, self._rank, self._ranks, lambda: self.link, lambda: self.selector
-        )
-        return call
+            return Settled(self._given.call(asked.schedule, request, self._rank), may_plan=False)
+        if len(self._settled) >= _CALLS_KEPT:
+            self._settled.clear()
+        call = settle(request, self._rank, self._ranks, lambda: self.link, lambda: self.selector)
+        settled = self._settled[key] = Settled(call, self._may_plan(tensor, asked))
+        return settled
 
-    def may_plan(self, tensor: torch.Tensor, asked: Arguments) -> bool:
-        """Whether an all-reduce is left to prediction and a plan may pay; equal on all ranks."""
+    def _may_plan(self, tensor: torch.Tensor, asked: Arguments) -> bool:
         return (
             self._monitor is not None
-            and asked.schedule is None
+            and asked.collective == "all_reduce"
             and left_open(asked.algorithm or "auto", asked.segments, asked.arrivals_s)
             and self.link.transfer_s(tensor.nbytes) >= _WORTH_PLANNING_S
         )

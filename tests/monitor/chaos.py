@@ -129,10 +129,10 @@ class ChaoticRank:
         for bucket, elements in enumerate(self._sizes[which]):
             tensor, expected = self._tensors(elements, iteration + bucket)
             asked = Arguments("sum", "auto", label=bucket)
-            call = session.settle(tensor, asked)
+            call, may_plan = session.settler.settle(tensor, asked)
             arrivals_s.append(time.monotonic())
             planned = call
-            if session.settler.may_plan(tensor, asked):
+            if may_plan:
                 planned = loop.plan(call, self._wrong(arrivals_s[-1]))
             work = session.submit(tensor, planned)
             loop.submitted(work.ticket, call, arrivals_s[-1])

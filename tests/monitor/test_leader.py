@@ -217,3 +217,22 @@ def test_the_tree_is_as_deep_as_a_binomial_one():
 def test_the_selector_of_the_replay_is_the_real_one():
     choice = _core.Selector(RANKS, LINK).choose(*SIZES[0], SLOW)
     assert choice[0] == "slt"
+
+
+def test_where_plans_promise_nothing_an_empty_one_comes_before_anybody_asks():
+    """But for every eighth iteration, which looks again."""
+    job = Job(4)
+    for _ in range(24):
+        job.iterate([0.1] * 4)
+    made_due_by = [[kind for kind, _, _ in job.iterate([0.1] * 4)] for _ in range(16)]
+    started = [kinds == ["started"] for kinds in made_due_by]
+    assert started == [n % 8 != 0 for n in range(16)]
+
+
+def test_a_rank_that_is_late_after_a_long_calm_is_answered_within_ten_iterations():
+    job = Job(4)
+    for _ in range(48):
+        job.iterate([0.1] * 4)
+    late = [0.1, 0.1, 0.4, 0.1]
+    planned = [bool(plan.buckets) for _ in range(20) for *_, plan in job.iterate(late)]
+    assert all(planned[10:])

@@ -97,7 +97,7 @@ def killed_by(tree: Path, mutant: Mutant) -> tuple[str | None, float]:
     finally:
         file.write_text(text, encoding="utf-8")
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", tests.stdout, re.M)
-    if tests.returncode not in {0, 1}:
+    if (tests.returncode != 0) != bool(failed):
         raise SystemExit(f"{mutant.name}: pytest ended with {tests.returncode}\n{tests.stdout}")
     return (failed.group(1) if failed else None), time.monotonic() - began_s
 

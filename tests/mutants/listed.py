@@ -47,14 +47,14 @@ MUTANTS = [
     Mutant(
         "the leader's patience has no end",
         LEADER,
-        "asking.until_s = now_s + std::min(transfer_s(loop), doubt_s);",
+        "asking.until_s = now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s()});",
         "asking.until_s = std::numeric_limits<double>::infinity();",
     ),
     Mutant(
         "who asks waits though nothing is in doubt",
         LEADER,
-        "std::min(transfer_s(loop), doubt_s)",
-        "transfer_s(loop)",
+        "std::min({transfer_s(loop), doubt_s, loop.patience_s()})",
+        "std::min(transfer_s(loop), loop.patience_s())",
     ),
     Mutant(
         "a rank of which nothing is known is taken for certain",
@@ -95,8 +95,26 @@ MUTANTS = [
     Mutant(
         "plans that were measured to be slower go on",
         LEADER,
-        "return *way == Way::plain;",
-        "return false;",
+        "return *way == Way::plain || (",
+        "return (",
+    ),
+    Mutant(
+        "plans that promise nothing are looked for in every iteration",
+        LEADER,
+        "(iteration % seldom != 0 && !loop.promises_enough())",
+        "false",
+    ),
+    Mutant(
+        "plans that promise nothing are never looked for again",
+        LEADER,
+        "(iteration % seldom != 0 && !loop.promises_enough())",
+        "!loop.promises_enough()",
+    ),
+    Mutant(
+        "who asks waits for plans that promise nothing",
+        LEADER,
+        "std::numeric_limits<double>::infinity() : promised_s.mean();",
+        "1e9 : 1e9;",
     ),
     Mutant(
         "the regime forgets who is late",

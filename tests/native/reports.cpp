@@ -10,7 +10,7 @@ namespace patallreduce::native {
 
 using monitor::Arrived;
 using monitor::Asked;
-using monitor::decode_monitor_message;
+using monitor::decode_monitor_messages;
 using monitor::EdgeReached;
 using monitor::IterationId;
 using monitor::MonitorMessage;
@@ -58,12 +58,8 @@ std::vector<MonitorMessage> samples(Random& random) {
           plan};
 }
 
-// Accepted is only what this library would have written itself.
-bool accepted(const std::string& bytes) {
-  const auto message = decode_monitor_message(bytes, ranks);
-  if (!message) return false;
-  CHECK(encode(*message).size() == bytes.size());
-  if (const auto* plan = std::get_if<Plan>(&*message)) {
+void check(const MonitorMessage& message) {
+  if (const auto* plan = std::get_if<Plan>(&message)) {
     CHECK(plan->loop >= 0 && plan->iteration >= 0);
     for (const PlannedBucket& bucket : plan->buckets) {
       CHECK(bucket.key.segments >= 1 && bucket.key.segments < 1 << 18);
@@ -72,7 +68,18 @@ bool accepted(const std::string& bytes) {
         CHECK(std::isfinite(arrival_s) && arrival_s >= 0);
     }
   }
-  return true;
+}
+
+// Accepted is only what this library would have written itself.
+bool accepted(const std::string& bytes) {
+  const auto messages = decode_monitor_messages(bytes, ranks);
+  std::size_t written = 0;
+  for (const MonitorMessage& message : messages) {
+    written += encode(message).size();
+    check(message);
+  }
+  CHECK(messages.empty() || written == bytes.size());
+  return !messages.empty();
 }
 
 }  // namespace
@@ -80,10 +87,14 @@ bool accepted(const std::string& bytes) {
 void test_reports(Random& random) {
   int mutants = 0;
   for (int i = 0; i < 5000; ++i) {
+    std::string all;
     for (const MonitorMessage& message : samples(random)) {
       const std::string bytes = encode(message);
-      const auto back = decode_monitor_message(bytes, ranks);
-      CHECK(back && back->index() == message.index() && encode(*back) == bytes);
+      const auto back = decode_monitor_messages(bytes, ranks);
+      CHECK(back.size() == 1 && back[0].index() == message.index() && encode(back[0]) == bytes);
+      all += bytes;
+      CHECK(accepted(all));
+      CHECK(!accepted(all.substr(0, all.size() - 1)));
       CHECK(!accepted(bytes + static_cast<char>(random())));  // rubbish behind it
       for (std::size_t left = 0; left < bytes.size(); left += pick(random, 1, 9))
         CHECK(!accepted(bytes.substr(0, left)));
@@ -101,7 +112,7 @@ void test_reports(Random& random) {
   // A count of more buckets than any model has is refused before memory is asked for.
   std::string huge = encode(Report{Arrived{{1, 1}, {}, {}}});
   huge[17] = huge[18] = huge[19] = huge[20] = '\x7f';
-  CHECK(!decode_monitor_message(huge, ranks));
+  CHECK(decode_monitor_messages(huge, ranks).empty());
 }
 
 }  // namespace patallreduce::native
