@@ -76,7 +76,7 @@ def picture(records: list[dict[str, Any]], file: Path, how: str = "simulated") -
         axes.plot(ratios, shares, label=name, linewidth=1.2)
     axes.plot(sorted(r["ratio"] for r in records), shares, label="auto", color="black", linewidth=2)
     axes.axvline(1.02, color="grey", linewidth=0.8, linestyle=":")
-    axes.set_xlim(0.97, 1.5)
+    axes.set_xlim(min(0.97, min(r["ratio"] for r in records) - 0.01), 1.5)
     axes.set_xlabel("iteration time over that of the best but auto")
     axes.set_ylabel("share of the jobs")
     axes.set_title(f"{len(records)} {how} jobs, drawn at random")

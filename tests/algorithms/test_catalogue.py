@@ -77,7 +77,7 @@ def test_every_file_tells_cost_and_source(name, collective):
 
 @pytest.mark.parametrize(("name", "collective", "uses_arrivals"), REGISTERED)
 def test_verified(name, collective, uses_arrivals):
-    for ranks in range(1, 18):
+    for ranks in [*range(1, 10), 12, 16, 17]:
         for root in range(ranks) if name in ROOTED or collective == "barrier" else [0]:
             for segments in {1, 2, 3, ranks, 3 * ranks + 1}:
                 for arrivals_s in patterns(ranks) if uses_arrivals else [None]:

@@ -29,6 +29,8 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "rank late by 0.3 s": "a delay that was set",
         "rank 1 late by 80 ms": "a delay that was set",
         "layers that sleep 0.15 s, late ranks by up to 0.3 s": "times that were set",
+        "iterations up to 0.6 s": "a limit that was set",
+        "blocks of about 3 s each": "a time that was set",
         "delays of 0 to 1 s": "delays that were set",
         "delays of 0.1, 0.3 and 0.5 s": "delays that were set",
         "three ranks late by 0.5 s": "a delay that was set",

@@ -46,9 +46,10 @@ def losses_with(model, algorithm):
 
 # All three models with every algorithm: `make test-all`.
 CASES = [
-    pytest.param(model, algorithm, marks=[] if algorithm in USUAL else pytest.mark.slow)
+    pytest.param(model, algorithm, marks=[] if usual else pytest.mark.slow)
     for model in ("mlp", "conv", "embedding")
     for algorithm in sorted(pat.algorithms())
+    for usual in [algorithm == "slt" or (model == "mlp" and algorithm in USUAL)]
 ]
 
 

@@ -110,11 +110,8 @@ def run_train(args, options):
 
 VARIANTS = {
     "plain": {},
-    "clipped": {"clip": True},
-    "bfloat16": {"autocast": True, "clip": True},
-    "views": {"gradient_as_bucket_view": True},
-    "scaled": {"scaled": True, "clip": True},
-    "twice": {"twice": True},
+    "clipped bfloat16": {"autocast": True, "clip": True},
+    "clipped and scaled": {"scaled": True, "clip": True},
     "twice in views": {"twice": True, "gradient_as_bucket_view": True},
     "delayed": {"delay": True},
 }

@@ -165,6 +165,12 @@ MUTANTS = [
         "",
     ),
     Mutant(
+        "reports that no plan waits for are lost",
+        MONITOR,
+        "later_ += encode(std::move(report));",
+        "if (!may_wait) later_ += encode(std::move(report));",
+    ),
+    Mutant(
         "arrivals are the times of the calls",
         "hooks/layers.py",
         "self._gradients.arrival_s(index, parameters, now_s)",
