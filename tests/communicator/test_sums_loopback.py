@@ -61,7 +61,8 @@ def check(communicators, count, dtype, op, plan, *, async_op, seed=0):
         on_threads(communicators, lambda c: c.all_reduce(tensors[c.rank], op, **plan))
     arrivals_s = plan["arrivals_s"]
     if plan["algorithm"] == "slt_dynamic":
-        arrivals_s = [float(c.stats()[-1]["place"]) for c in communicators]
+        last = [c.session.records[-1] for c in communicators]
+        arrivals_s = [float(ticket.place) for ticket, _ in last]
         assert sorted(arrivals_s) == list(range(ranks))
     algorithm, segments = plan["algorithm"], plan["segments"]
     link = communicators[0].link if algorithm == "clairvoyant" else None

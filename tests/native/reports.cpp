@@ -86,7 +86,7 @@ bool accepted(const std::string& bytes) {
 
 void test_reports(Random& random) {
   int mutants = 0;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     std::string all;
     for (const MonitorMessage& message : samples(random)) {
       const std::string bytes = encode(message);
