@@ -20,7 +20,7 @@ constexpr double first_ping_interval_s = 1e-3;
 constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
 constexpr int most_first_pings = 1000;  // the leader may be a while in coming
-constexpr std::size_t most_later_bytes = 4096, most_loops = 256;
+constexpr std::size_t most_loops = 256;
 
 }  // namespace
 
@@ -169,9 +169,14 @@ void Monitor::take(Report report) {
     std::visit([&](const auto& r) { records_.take(rank_, r); }, report);
   }
   const bool may_wait = no_plan_waits_for(report);
-  later_ += encode(std::move(report));
-  if (may_wait && later_.size() <= most_later_bytes) return;
-  transport_->control(leader_rank, later_);
+  const std::string bytes = encode(std::move(report));
+  if (later_.size() + bytes.size() > max_control_bytes) send_later();
+  later_ += bytes;
+  if (!may_wait) send_later();
+}
+
+void Monitor::send_later() {
+  if (!later_.empty()) transport_->control(leader_rank, later_);
   later_.clear();
 }
 

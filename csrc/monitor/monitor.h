@@ -78,6 +78,7 @@ class Monitor final : private Driven {
   void handle(int from, const Plan& plan);
   void publish(Plan plan);
   bool no_plan_waits_for(const Report& report) const;
+  void send_later();
   double clock_s() const;  // the leader's, as far as this rank knows it
   double own_clock_s() const;
 

@@ -167,8 +167,8 @@ MUTANTS = [
     Mutant(
         "reports that no plan waits for are lost",
         MONITOR,
-        "later_ += encode(std::move(report));",
-        "if (!may_wait) later_ += encode(std::move(report));",
+        "later_ += bytes;",
+        "if (!may_wait) later_ += bytes;",
     ),
     Mutant(
         "arrivals are the times of the calls",
