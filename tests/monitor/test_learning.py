@@ -90,18 +90,6 @@ def test_clocks_that_differ_by_seconds_change_nothing(skews_s):
         assert max(record.arrival_s) - min(record.arrival_s) < 1.0
 
 
-def test_what_no_plan_waited_for_is_told_all_the_same():
-    """Where plans win nothing most are decided at the start; edges travel with the arrivals then.
-
-    The next iteration that looks for a plan knows from them what progress to wait for.
-    """
-    iterations = run([-1] * 42)[0][1]
-    looked_for = iterations[16::8]
-    at_the_start = [i for i in iterations[16:] if i not in looked_for]
-    assert sum(i.decided_s < min(i.arrival_s) for i in at_the_start) > len(at_the_start) / 2
-    assert max(i.edges for i in looked_for) == RANKS
-
-
 def test_without_a_monitor_nothing_is_planned():
     for schedules, iterations in run([2] * 4, monitor=False):
         assert iterations == []
