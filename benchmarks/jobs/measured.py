@@ -66,6 +66,7 @@ def measure(cell: Cell, plan: Plan) -> dict[str, Any]:
     records = run_plan(
         {
             **plan,
+            "model": "sized",
             "network": f"{cell.bytes_per_s * 8 / 1e6:g}mbit",
             "bytes": 4 * cell.bucket_elements * cell.buckets,
             "buckets": cell.buckets,

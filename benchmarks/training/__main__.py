@@ -4,12 +4,12 @@
         --late 0.1 0.3 0.5 1 --patterns fixed moving random
 
 Trains the CIFAR network of PAP18 (section 6), its gradients padded to a given size, on an emulated
-network, without any hint. Patterns of the late rank: `fixed` (rank 1), `leader` (rank 0), `last`,
-`moving` (another one every 20 iterations), `random` (drawn anew each iteration), `stall` (that in a
-tenth of the iterations), `two` (rank 1, and rank 2 by half as much), `half` of the ranks, `linear`
-(rank by rank later), `uniform` (each by a share that is drawn anew each iteration). A late rank
-computes longer in all layers, so its progress shows it. The two take turns in blocks (A B A B) in
-the same processes.
+network, without any hint; or layers that only sleep (--buckets), or a real model (--model).
+Patterns of the late rank: `fixed` (rank 1), `leader` (rank 0), `last`, `moving` (another one every
+20 iterations), `random` (drawn anew each iteration), `stall` (that in a tenth of the iterations),
+`two` (rank 1, and rank 2 by half as much), `half` of the ranks, `linear` (rank by rank later),
+`uniform` (each by a share that is drawn anew each iteration). A late rank computes longer in all
+layers, so its progress shows it. The hooks take turns in blocks (A B A B) in the same processes.
 
 Iteration time is the time from one last arrival to the next; its mean is given beside its median,
 since a job may alternate between two. The bound it is compared with is
@@ -27,6 +27,7 @@ import argparse
 from benchmarks.lab.arguments import add_out, command_line, parse_bytes
 from benchmarks.lab.plan import end_on_sigterm, make_plan, run_plan
 
+from .models import REAL
 from .patterns import PATTERNS
 from .report import draw, print_table
 
@@ -42,6 +43,9 @@ def parse_arguments() -> argparse.Namespace:
         type=int,
         default=0,
         help="instead of the network, so many sleeping layers, each a bucket of DDP",
+    )
+    parser.add_argument(
+        "--model", default="sized", choices=["sized", *REAL], help="sized: by --bytes, --buckets"
     )
     parser.add_argument("--late", type=float, nargs="+", default=[0.1, 0.3, 0.5, 1.0])
     parser.add_argument("--patterns", nargs="+", default=["fixed"], choices=[*PATTERNS])
@@ -64,7 +68,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--settled", type=int, default=10, help="iterations of a block left out")
     parser.add_argument("--blocks", type=int, default=2, help="of each hook")
     add_out(parser, "out/training", 1800.0)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.model in REAL:
+        options.bytes = 4 * sum(p.numel() for p in REAL[options.model]().parameters())
+    return options
 
 
 def main() -> None:

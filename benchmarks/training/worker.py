@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import register_multi_grad_hook
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -25,90 +24,11 @@ from benchmarks.lab.point_to_point import PointToPoint
 from benchmarks.lab.rank import keep, start_rank, yardstick
 from patallreduce.ending import end_rank
 
+from .models import CLASSES, REAL, layered, padded
 from .patterns import factors, lateness
 
 LEAVES = "leaves"
 SEED = 1
-
-
-class Asleep(torch.autograd.Function):
-    """Passes its input on; takes longer, asleep: so long in forward, twice as long in backward.
-
-    Ranks share cores here; a spinning one would delay the others.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, forward_s: float) -> Tensor:
-        """Sleep and pass on."""
-        ctx.forward_s = forward_s
-        time.sleep(forward_s)
-        return images.view_as(images)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Sleep twice as long, as backward passes compute twice as much."""
-        time.sleep(2 * ctx.forward_s)
-        return gradient, None
-
-
-asleep: Callable[[Tensor, float], Tensor] = Asleep.apply
-
-
-def build_network() -> nn.Sequential:
-    """The network for CIFAR-10 of PAP18, section 6: (n, 3, 32, 32) in, (n, 10) scores out."""
-    return nn.Sequential(
-        *(nn.Conv2d(3, 32, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2)),
-        *(nn.Conv2d(32, 32, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2)),
-        *(nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2)),
-        *(nn.Flatten(), nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, 10)),
-    )
-
-
-class Padded(nn.Module):
-    """The CIFAR network and a parameter that only adds gradient bytes.
-
-    On request it computes longer, all the way through, as a slower machine would.
-    """
-
-    def __init__(self, gradient_bytes: int) -> None:
-        super().__init__()
-        layers = list(build_network())
-        missing = gradient_bytes // 4 - sum(
-            p.numel() for layer in layers for p in layer.parameters()
-        )
-        # First, so that its gradient comes last: no bucket is ready before the computation ends.
-        self.padding = nn.Parameter(torch.zeros(max(missing, 1)))
-        self.layers = nn.ModuleList(layers)
-        self.weighted = sum(any(True for _ in layer.parameters()) for layer in layers)
-        self.longer_s = 0.0
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the classes' scores."""
-        values = images + self.padding[:1].sum() * 0
-        for layer in self.layers:
-            if any(True for _ in layer.parameters()):
-                values = asleep(values, self.longer_s / 3 / self.weighted)
-            values = layer(values)
-        return values
-
-
-class Layered(nn.Module):
-    """Layers of equal size that only take time: the gradients of each are one of DDP's buckets."""
-
-    def __init__(self, gradient_bytes: int, layers: int) -> None:
-        super().__init__()
-        elements = max(gradient_bytes // 4 // layers, 1)
-        self.layers = nn.ParameterList(torch.zeros(elements) for _ in range(layers))
-        self.scores = torch.zeros(10)
-        self.longer_s = 0.0
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the classes' scores, which are all alike."""
-        values = self.scores.expand(len(images), 10)
-        for layer in self.layers:
-            # Its backward pass sleeps before the layer's gradient is ready.
-            values = asleep(values + layer[:1].sum(), self.longer_s / 3 / len(self.layers))
-        return values
 
 
 class Job:
@@ -117,15 +37,16 @@ class Job:
     def __init__(self, hook: str, plan: Plan) -> None:
         torch.manual_seed(SEED)
         self.hook = hook
-        buckets = plan["buckets"]
-        self.module: Padded | Layered
-        if buckets == 0:
-            self.module = Padded(plan["bytes"])
+        if plan["model"] in REAL:
+            self.module = REAL[plan["model"]]()
+            self.ddp = DistributedDataParallel(self.module)
+        elif plan["buckets"] == 0:
+            self.module = padded(plan["bytes"])
             self.ddp = DistributedDataParallel(self.module)
         else:
-            self.module = Layered(plan["bytes"], buckets)
+            self.module = layered(plan["bytes"], plan["buckets"])
             # A bucket is full with its first layer: one byte less than that, against rounding.
-            cap_mb = (4 * self.module.layers[0].numel() - 1) / 2**20
+            cap_mb = (4 * next(self.module.parameters()).numel() - 1) / 2**20
             self.ddp = DistributedDataParallel(self.module, bucket_cap_mb=cap_mb)
         self.handle = None
         ranks = dist.get_world_size()
@@ -147,10 +68,15 @@ class Job:
         generator = torch.Generator().manual_seed(SEED + dist.get_rank())
         # What is on the images does not matter to when a step is done.
         self.images = torch.rand((plan["batch_size"], 3, 32, 32), generator=generator) * 2 - 1
-        self.labels = torch.randint(10, (plan["batch_size"],), generator=generator)
+        self.labels = torch.randint(CLASSES, (plan["batch_size"],), generator=generator)
 
     def _note_arrival(self, _: object) -> None:
         self._arrival_s = time.monotonic()
+
+    @property
+    def buckets(self) -> int:
+        """How many DDP has made of its gradients, after its first iterations."""
+        return len(self.ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(","))
 
     def iterate(self, longer_s: float) -> tuple[float, float]:
         """Train one iteration; return arrival and finish."""
@@ -252,7 +178,8 @@ def run_case(
                 "delay_s": delay,
                 "ranks": ranks,
                 "bytes": plan["bytes"],
-                "buckets": max(plan["buckets"], 1),
+                "model": plan["model"],
+                "buckets": job.buckets,
                 "network": plan["network"],
                 "Mbeta_s": transfer_s,
                 "bound_s": bound_s,
