@@ -219,6 +219,55 @@ def test_the_selector_of_the_replay_is_the_real_one():
     assert choice[0] == "slt"
 
 
+def first_asks(job, computes_s):
+    """Ranks start the next iteration, make no progress, and the first one arrives.
+
+    Returns when it asks and the reports that follow.
+    """
+    reports = []
+    job.iterate(computes_s, fractions=(), told=reports)
+    asked = next(i for i, (_, kind, _, _) in enumerate(reports) if kind == "asked")
+    assert job.tell(reports[: asked + 1], job.iteration - 1) == []
+    return reports[asked][0], reports[asked + 1 :]
+
+
+def test_who_asks_waits_for_half_of_the_ranks():
+    job = Job(5, patience_s_per_byte=1 / LINK.bytes_per_s)
+    computes_s = [0.10, 0.11, 0.12, 0.13, 0.14]
+    job.iterate(computes_s, fractions=())
+    _, reports = first_asks(job, computes_s)
+    kind, rank, _ = only(job.tell(reports, job.iteration - 1))
+    assert (kind, rank) == ("asked", 2)
+
+
+def test_who_asks_waits_no_longer_than_one_transfer():
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    transfer_s = sum(elements * size for elements, size in SIZES) / LINK.bytes_per_s
+    computes_s = [0.6, 0.9, 0.9, 0.9]  # in doubt by a tenth, as long as nothing is proven
+    job.iterate(computes_s, fractions=())
+    at_s, _ = first_asks(job, computes_s)
+    assert job.leader.overdue(at_s + 0.99 * transfer_s) is None
+    assert job.leader.overdue(at_s + 1.01 * transfer_s) is not None
+
+
+def test_who_asks_waits_no_longer_than_predictions_may_be_wrong():
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    for _ in range(40):
+        job.iterate(SLOW, fractions=())
+    at_s, _ = first_asks(job, SLOW)
+    assert job.leader.overdue(at_s + 2e-3) is not None
+
+
+def test_who_asks_waits_no_longer_than_plans_promise():
+    """Ranks compute as long as each other, but for a tenth by chance."""
+    drawn = random.Random(2)
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    for _ in range(72):
+        job.iterate([drawn.uniform(0.3, 0.33) for _ in range(RANKS)], fractions=())
+    kind, rank, _ = only(job.iterate([0.3, 0.31, 0.32, 0.33], fractions=()))
+    assert (kind, rank) == ("asked", 0)
+
+
 def test_where_plans_promise_nothing_an_empty_one_comes_before_anybody_asks():
     """But for every eighth iteration, which looks again."""
     job = Job(4)
