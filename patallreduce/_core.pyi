@@ -627,6 +627,7 @@ def simulate_together(
     collectives: Sequence[tuple[Simulation, int, Sequence[int], Sequence[float], int]],
     link: Link,
     busy: _Busy = ...,
+    turn: str = "first_ready",
 ) -> tuple[list[list[float]], _Busy]: ...
 def simulate_ports(
     schedule: Schedule,

@@ -84,6 +84,7 @@ def test_a_record_of_a_measurement_names_its_machine():
         "prediction.jsonl",
         "published.jsonl",
         "segments.jsonl",
+        "turns.jsonl",
         "wrong_order.jsonl",
     }
     for path in sorted(RESULTS.glob("*.jsonl")):

@@ -20,10 +20,12 @@ class Job:
 
     Args:
         cell: What runs.
+        turn: Which of a port's ready sends leaves next, as of `_core.simulate_together`.
     """
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, turn: str = "first_ready") -> None:
         self.cell = cell
+        self._turn = turn
         self.sizes = [(cell.bucket_elements, ELEMENT_BYTES)] * cell.buckets
         self._message_bytes = cell.bucket_elements * ELEMENT_BYTES
         self._prepared: dict[tuple[str, int, tuple[float, ...], float], _core.Simulation] = {}
@@ -69,7 +71,7 @@ class Job:
             orders.append(order)
         sends_s, receives_s = ([at_s - zero_s for at_s in times_s] for times_s in self._busy)
         by_place_s, busy = _core.simulate_together(
-            collectives, self.cell.link, (sends_s, receives_s)
+            collectives, self.cell.link, (sends_s, receives_s), self._turn
         )
         self._busy = ([s + zero_s for s in busy[0]], [s + zero_s for s in busy[1]])
         finish_s = []
@@ -118,10 +120,13 @@ def fixed(name: str, job: Job, arrivals_s: Arrivals) -> list[Key]:
 
 
 def ends_s(
-    cell: Cell, computes_s: list[list[float]], policy: Callable[[Job, Arrivals], list[Key]]
+    cell: Cell,
+    computes_s: list[list[float]],
+    policy: Callable[[Job, Arrivals], list[Key]],
+    turn: str = "first_ready",
 ) -> list[float]:
     """When each iteration's last rank has its last result."""
-    job = Job(cell)
+    job = Job(cell, turn)
     ends = []
     for compute_s in computes_s:
         arrivals_s = job.arrivals_s(compute_s)

@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/link.h"
+#include "errors.h"
 #include "pricing/lower_bound.h"
 #include "selection/planner.h"
 
@@ -20,6 +21,7 @@ using pricing::PortUse;
 using pricing::run_together;
 using pricing::simulate;
 using pricing::Simulation;
+using pricing::Turn;
 using schedule::Schedule;
 using selection::Choice;
 using selection::IterationForecast;
@@ -56,8 +58,23 @@ using Collective = std::tuple<std::shared_ptr<const Simulation>, std::uint64_t,
                               std::vector<std::int32_t>, std::vector<double>, int>;
 using Busy = std::pair<std::vector<double>, std::vector<double>>;
 
+Turn turn_of(const std::string& name) {
+  static constexpr std::pair<const char*, Turn> turns[] = {
+      {"first_ready", Turn::first_ready},
+      {"first_collective", Turn::first_collective},
+      {"last_collective", Turn::last_collective},
+      {"least_left", Turn::least_left}};
+  for (const auto& [known, turn] : turns)
+    if (name == known) return turn;
+  throw ScheduleError(
+      concat("turn: expected first_ready, first_collective, last_collective or "
+             "least_left, got ",
+             name));
+}
+
 std::pair<std::vector<std::vector<double>>, Busy> simulate_together(
-    const std::vector<Collective>& collectives, const Link& link, Busy busy) {
+    const std::vector<Collective>& collectives, const Link& link, Busy busy,
+    const std::string& turn) {
   std::vector<InFlight> in_flight;
   for (const auto& [simulation, message_bytes, ranks, arrivals_s, pieces] : collectives)
     in_flight.push_back({simulation.get(), message_bytes, ranks, arrivals_s, pieces});
@@ -65,7 +82,7 @@ std::pair<std::vector<std::vector<double>>, Busy> simulate_together(
   std::vector<std::vector<double>> finish_s;
   {
     py::gil_scoped_release release;
-    finish_s = run_together(in_flight, link, ports);
+    finish_s = run_together(in_flight, link, ports, turn_of(turn));
   }
   return {std::move(finish_s), {ports.sends_until_s, ports.receives_until_s}};
 }
@@ -210,11 +227,14 @@ void bind_simulation(py::module_& m) {
       .def(py::init<const Schedule&>(), "schedule"_a);
   m.def(
       "simulate_together", &simulate_together, "collectives"_a, "link"_a, "busy"_a = Busy{},
+      "turn"_a = "first_ready",
       "Of several collectives on the same ports: ((collectives, P) finish_s, by place in their "
       "schedules; (sends_until_s, receives_until_s) per rank). A collective is (Simulation, "
       "message_bytes, ranks, arrivals_s, pieces): the rank at each place, or [], when it arrives, "
       "from 0 on, and in how many pieces each message is handed on. `busy`: the ports' times "
-      "before, as returned. Raises ScheduleError for what makes no sense.");
+      "before, as returned. `turn`: which of a port's ready sends leaves next: that of the "
+      "first_collective, of the last_collective, or of the one with the least_left to do. Raises "
+      "ScheduleError for what makes no sense.");
   bind_network(m);
   bind_selector(m);
   bind_planner(m);

@@ -43,11 +43,16 @@ struct Account {
   std::vector<PathStep> critical_path;
 };
 
+// Which of a port's ready sends leaves next. The executor's leave in the order in which they became
+// ready; the others are there to be compared with (benchmarks/jobs/turns.py).
+enum class Turn { first_ready, first_collective, last_collective, least_left };
+
 struct Accounting {
   bool critical_path = false;     // stores every step: 24 bytes each
   bool in_order_of_time = false;  // even where ranks could be run one by one; for tests
   bool uses = false;
-  double limit_s = HUGE_VAL;  // a run that takes longer is given up, its times infinite
+  Turn turn = Turn::first_ready;  // of collectives together
+  double limit_s = HUGE_VAL;      // a run that takes longer is given up, its times infinite
 };
 
 // Throws ScheduleError unless there are none, or a finite one for every rank.

@@ -29,9 +29,26 @@ typename Ports<Steps>::Line& Ports<Steps>::line_to_peer(std::int32_t rank, std::
   return to_peers_[channel];
 }
 
+// Puts the one whose turn it is in front; the others stay in the order in which they became ready.
+template <typename Steps>
+void Ports<Steps>::bring_forward(Line& line) {
+  if constexpr (Steps::together) {
+    const auto key = [&](const ReadySend& send) {
+      if (accounting_.turn == Turn::least_left) return steps_.left(send.rank);
+      const std::int32_t collective = steps_.collective(send.rank);
+      return accounting_.turn == Turn::first_collective ? collective : -collective;
+    };
+    const auto first = line.ready.begin() + static_cast<std::ptrdiff_t>(line.next);
+    const auto chosen = std::min_element(
+        first, line.ready.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    std::rotate(first, chosen, chosen + 1);
+  }
+}
+
 template <typename Steps>
 void Ports<Steps>::send_next(Line& line) {
   if (line.sending || line.next == line.ready.size()) return;
+  if (accounting_.turn != Turn::first_ready) bring_forward(line);
   const auto [since_s, rank, n] = line.ready[line.next++];
   if (line.next == line.ready.size()) {
     line.ready.clear();

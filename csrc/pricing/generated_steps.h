@@ -22,7 +22,7 @@ class GeneratedSteps {
   // A rank turned out to receive from two others, so ranks cannot be run one after the other.
   struct SecondSender {};
 
-  static constexpr bool on_networks = true, paced = false;
+  static constexpr bool on_networks = true, paced = false, together = false;
 
   struct Landing {
     std::int32_t from, to, first, last;

@@ -122,6 +122,7 @@ class Ports {
   // pricing/departures.h
   void line_up(std::int32_t rank, std::int32_t n);
   Line& line_to_peer(std::int32_t rank, std::int32_t n);
+  void bring_forward(Line& line);
   void send_next(Line& line);
   void begin_to_send(std::int32_t rank, Line& line, std::int32_t n, double since_s);
   void send(std::int32_t rank, std::int32_t n);

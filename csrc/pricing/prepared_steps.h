@@ -14,7 +14,7 @@ class PreparedSteps {
  public:
   using Task = Simulation::Task;
 
-  static constexpr bool on_networks = false, paced = false;
+  static constexpr bool on_networks = false, paced = false, together = true;
 
   struct Landing {
     std::int32_t from, to, first, last;
@@ -30,6 +30,7 @@ class PreparedSteps {
   std::int32_t port(std::int32_t rank) const { return ranks_[rank].port; }
   std::int32_t collective(std::int32_t rank) const { return ranks_[rank].collective; }
   int pieces(std::int32_t rank) const { return parts_[ranks_[rank].collective].pieces; }
+  std::int32_t left(std::int32_t rank) const { return ranks_[rank].left; }  // steps to be done
   Task& at(std::int32_t, std::int32_t n) { return tasks_[n]; }
 
   // Of messages from the rank to that step's peer.
@@ -59,6 +60,7 @@ class PreparedSteps {
   template <typename Unlocked>
   void finish(std::int32_t rank, std::int32_t n, const Unlocked& unlocked) {
     ++done_;
+    --ranks_[rank].left;
     const Part& part = parts_[ranks_[rank].collective];
     const Simulation& simulation = *part.simulation;
     const std::int32_t end = simulation.unlocks_begin_[n - part.first_task + 1];
@@ -96,7 +98,7 @@ class PreparedSteps {
     int pieces;
   };
   struct Rank {
-    std::int32_t port, collective, first_task;
+    std::int32_t port, collective, first_task, left;
   };
 
   void add(const InFlight& one) {
@@ -107,7 +109,9 @@ class PreparedSteps {
     parts_.push_back({&simulation, first_task, one.pieces});
     for (std::int32_t place = 0; place < simulation.ranks_; ++place) {
       const std::int32_t port = one.ranks.empty() ? place : one.ranks[std::size_t(place)];
-      ranks_.push_back({port, collective, first_task + simulation.begin_[place]});
+      const std::int32_t begin = simulation.begin_[place];
+      ranks_.push_back(
+          {port, collective, first_task + begin, simulation.begin_[place + 1] - begin});
     }
     tasks_.insert(tasks_.end(), simulation.tasks_.begin(), simulation.tasks_.end());
     if (first_task == 0) return;

@@ -68,7 +68,8 @@ class Simulation {
  private:
   friend class PreparedSteps;
   friend std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
-                                                       const Link& link, PortsBusy& busy);
+                                                       const Link& link, PortsBusy& busy,
+                                                       Turn turn);
   struct Task {  // a step, numbered across ranks: those of rank r come before those of r + 1
     std::int32_t peer, first, last;
     std::int32_t partner;  // the other end of the message
@@ -87,10 +88,11 @@ class Simulation {
   std::vector<std::int32_t> begin_;                    // per rank, and the end
 };
 
-// When each has its result, by collective and place. What is ready at once leaves in the order of
-// the collectives. `busy`: the ports' times before all this, then after it.
+// When each has its result, by collective and place. What is equally due leaves in the order of the
+// collectives. `busy`: the ports' times before all this, then after it.
 std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
-                                              const Link& link, PortsBusy& busy);
+                                              const Link& link, PortsBusy& busy,
+                                              Turn turn = Turn::first_ready);
 
 // arrivals_s: the real ones, one per rank, empty: all 0; the schedule's own problem may hold others
 // (a wrong prediction). Throws ScheduleError on a deadlock.

@@ -165,9 +165,22 @@ def measured_row(record: Record) -> str:
     )
 
 
+def turns() -> Iterator[Figure]:
+    file = "turns.jsonl"
+    records = load(file)
+    for name in ("ring", "slt"):
+        cells = []
+        for turn in ("first_collective", "last_collective", "least_left"):
+            paces_s = [record["paces_s"][name] for record in records]
+            cells.append(f"{mean([of[turn] / of['first_ready'] for of in paces_s]):.3f}")
+        yield Figure(PAGE, f"| `{name}` | {' | '.join(cells)} |", "mean", file)
+    yield Figure(PAGE, f"{len(records)} simulated jobs of several buckets", "mean", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from training()
     yield from several_buckets()
     yield from jobs()
     yield from measured_jobs()
+    yield from turns()
     yield from nobody_late()

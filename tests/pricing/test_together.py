@@ -18,7 +18,7 @@ def prepared(name, segments, arrivals_s=()):
     return _core.Simulation(_core.generate(name, RANKS, segments, list(arrivals_s)))
 
 
-def together(*collectives, busy=((), ()), pieces=1):
+def together(*collectives, busy=((), ()), pieces=1, turn="first_ready"):
     """(finish_s by collective, busy) of (simulation, ranks, arrivals_s) with equal bytes."""
     return _core.simulate_together(
         [
@@ -27,6 +27,7 @@ def together(*collectives, busy=((), ()), pieces=1):
         ],
         LINK,
         busy,
+        turn,
     )
 
 
@@ -45,6 +46,22 @@ def test_two_rings_share_the_ports_and_hide_each_others_latencies():
     wire_s = 2 * 2 * (RANKS - 1) / RANKS * TRANSFER_S
     assert wire_s < max(map(max, both_s)) < 2 * max(alone_s)
     assert max(both_s[0]) < max(both_s[1]), "what is ready at once leaves in their order"
+
+
+@pytest.mark.parametrize(
+    ("turn", "first"), [("first_collective", 0), ("last_collective", 1), ("least_left", 1)]
+)
+def test_another_order_lets_one_of_two_go_first(turn, first):
+    """Twelve messages per rank of one ring, four of another, shorter one, ready all at once."""
+    long, short, arrivals_s = prepared("ring", 6 * RANKS), prepared("ring", RANKS), [0.0] * RANKS
+    both_s, _ = together((long, [], arrivals_s), (short, [], arrivals_s), turn=turn)
+    fair_s, _ = together((long, [], arrivals_s), (short, [], arrivals_s))
+    assert max(both_s[first]) < max(fair_s[first])
+
+
+def test_an_order_that_is_not_known_is_refused():
+    with pytest.raises(pat.ScheduleError, match="turn: expected first_ready, .* got sorted"):
+        together((prepared("ring", RANKS), [], [0.0] * RANKS), turn="sorted")
 
 
 def test_one_that_is_over_before_the_other_begins_does_not_disturb_it():
