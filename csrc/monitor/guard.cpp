@@ -23,6 +23,8 @@ constexpr double newest_weight = 0.2;
 constexpr double margin = 0.005;
 // What is clear by so much of an iteration needs no second look: a trial that loses ends at once.
 constexpr double clear_share = 0.1;
+// Of a loop's time.
+constexpr double most_trials_cost = 0.01;
 // The first iterations open connections and fill caches.
 constexpr int warm_up_iterations = 2;
 constexpr std::size_t most_regimes = 64, most_decided = 64;
@@ -129,10 +131,18 @@ Way Guards::choose(std::int64_t iteration, const Regime& regime) {
   if (regime == next_regime_ || decided_.empty()) regime_ = regime;
   next_regime_ = regime;
   if (guards_.size() >= most_regimes && !guards_.count(regime_)) guards_.clear();
-  const Way way = guards_.try_emplace(regime_, kept).first->second.choose();
+  const Guard& guard = guards_.try_emplace(regime_, kept).first->second;
+  const Way way = guard.choose(may_try(guard));
   if (decided_.size() == most_decided) decided_.erase(decided_.begin());
   decided_.push_back({iteration, way, regime_});
   return way;
+}
+
+// Without plans at any time; with plans where that has not cost much yet, or has begun.
+bool Guards::may_try(const Guard& guard) const {
+  if (guard.kept() == Way::planned || trials_cost_s_ <= most_trials_cost * took_s_) return true;
+  const Decided* const newest = !decided_.empty() ? &decided_.back() : last_ ? &*last_ : nullptr;
+  return newest && newest->regime == regime_ && newest->way == Way::planned;
 }
 
 void Guards::promise(std::int64_t iteration, double promised_s) {
@@ -168,12 +178,16 @@ void Guards::over(const IterationRecord* before, const IterationRecord& record,
     ++warm_up_;
     return;
   }
+  const auto found_guard = guards_.find(last_->regime);
+  if (found_guard == guards_.end()) return;
+  Guard& guard = found_guard->second;
+  const Guard::Pace& plain = guard.pace(Way::plain);
+  took_s_ += iteration_s;
+  if (last_->way == Way::planned && guard.kept() == Way::plain && plain.iterations > 0)
+    trials_cost_s_ = std::max(trials_cost_s_ + overhead_s - plain.overhead_s, 0.0);
   // The first one after a change shows what was before, too.
   if (last->way != last_->way || last->regime != last_->regime) return;
-  const auto guard = guards_.find(last_->regime);
-  if (guard != guards_.end())
-    guard->second.measured(last_->way, last_->promised_s, iteration_s, overhead_s, plain_least_s,
-                           error_s());
+  guard.measured(last_->way, last_->promised_s, iteration_s, overhead_s, plain_least_s, error_s());
 }
 
 std::optional<Guard> Guards::guard() const {

@@ -14,7 +14,9 @@
 // that is as clear, and one more at either end, which count for neither way, as the first 2 of a
 // loop. So of its first 200 iterations in one regime at most 16 run the slower way or show its
 // traces, and at most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of
-// x, or less than 1 % of an iteration.
+// x, or less than 1 % of an iteration. Ranks that are now in one regime, now in another make trials
+// that are never measured: so none with plans begins while those of all regimes have cost more
+// than 1 % of the loop's time.
 //
 // A trial also disturbs: ranks need some iterations to fall into step again. So the model is heard
 // where it has been right: it says when each iteration will end as soon as all have arrived. While
@@ -49,7 +51,7 @@ class Guard {
 
   Way kept() const { return kept_; }
   // For the next iteration.
-  Way choose() const { return trying_ ? other() : kept_; }
+  Way choose(bool may_try = true) const { return trying_ && may_try ? other() : kept_; }
   // promised_s: what the plan was to win; 0: none seemed better than none. plain_least_s: no
   // overhead without plans can be less. error_s: by how much the promise may be too much, to go by
   // how right the model was so far.
@@ -103,11 +105,13 @@ class Guards {
   };
 
   double error_s() const;
+  bool may_try(const Guard& guard) const;
 
   std::map<Regime, Guard> guards_;
   Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
   std::vector<Decided> decided_;  // not over yet
   std::optional<Decided> last_;   // that is over
+  double took_s_ = 0, trials_cost_s_ = 0;  // all iterations; trials with plans beyond those without
   // By how much iterations end after what the model said.
   prediction::Smoothed planned_late_s_{0.2}, plain_late_s_{0.2};
   int warm_up_ = 0;  // iterations measured, and not counted

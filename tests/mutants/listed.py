@@ -147,6 +147,12 @@ MUTANTS = [
         "",
     ),
     Mutant(
+        "trials with plans go on, whatever they have cost",
+        GUARD,
+        "constexpr double most_trials_cost = 0.01;",
+        "constexpr double most_trials_cost = 1e9;",
+    ),
+    Mutant(
         "all regimes are one",
         GUARD,
         "return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s))};",

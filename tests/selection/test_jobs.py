@@ -90,21 +90,18 @@ def test_who_is_let_go_late_is_expected_late(ranks):
     ends, _ = auto.ends_s(of, computes_s)
     slt = job.ends_s(of, computes_s, lambda on, arrivals_s: on.fixed("slt", arrivals_s))
     own = job.ends_s(of, computes_s, lambda on, _: on.own)
-    assert job.pace_s(ends, 10) <= 1.1 * job.pace_s(slt, 10)
+    assert job.pace_s(ends, 10) <= 1.03 * job.pace_s(slt, 10)
     assert job.pace_s(slt, 10) < 0.8 * job.pace_s(own, 10)
 
 
 def test_where_the_model_is_right_plans_are_hardly_ever_left_out():
-    of = cell(pattern="fixed", delay_s=2 * RING_S)
+    """Without knowing better the guard would try others twice in the first twenty iterations."""
+    of = cell(buckets=1, compute_s=RING_S / 4, pattern="fixed", delay_s=RING_S, jitter=0.02)
     _, ran = auto.ends_s(of, of.computes_s(60))
-    assert ran["slt"] >= 57
+    assert ran["slt"] >= 58
 
 
-@pytest.mark.parametrize("latency", [1, 100])
-@pytest.mark.parametrize("bandwidth", [0.25, 4])
-@pytest.mark.parametrize("pattern", [NOBODY, "fixed", "linear", "moving"])
-@pytest.mark.parametrize("buckets", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_planner_that_believes_in_another_link_costs_little(buckets, pattern, bandwidth, latency):
+def assert_costs_little(buckets, pattern, bandwidth, latency):
     """What the guard is for: over 200 iterations at most 3 % more than without any plan."""
     of = cell(buckets=buckets, pattern=pattern, delay_s=RING_S / 2, jitter=0.02)
     computes_s = of.computes_s(200)
@@ -112,3 +109,16 @@ def test_a_planner_that_believes_in_another_link_costs_little(buckets, pattern, 
     ends, _ = auto.ends_s(of, computes_s, believed)
     own = job.ends_s(of, computes_s, lambda on, _: on.own)
     assert ends[-1] <= 1.03 * own[-1]
+
+
+@pytest.mark.parametrize("latency", [1, 100])
+@pytest.mark.parametrize("bandwidth", [0.25, 4])
+@pytest.mark.parametrize("pattern", [NOBODY, "fixed", "linear", "moving"])
+@pytest.mark.parametrize("buckets", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_planner_that_believes_in_another_link_costs_little(buckets, pattern, bandwidth, latency):
+    assert_costs_little(buckets, pattern, bandwidth, latency)
+
+
+def test_ranks_that_are_at_the_border_of_two_regimes_cost_little():
+    """Trials are not measured where the regime changes meanwhile: they must not go on for ever."""
+    assert_costs_little(buckets=4, pattern="linear", bandwidth=4, latency=100)
