@@ -52,7 +52,7 @@ def processor_seconds(call: Callable[[], object], calls: int) -> float:
 def measure(ranks: int, elements: int, name: str, repeats: int) -> dict[str, object]:
     """Time priced and remembered choices of one pattern."""
     transfer_s = elements * ELEMENT_BYTES / LINK.bytes_per_s
-    forecast = patterns(ranks, transfer_s)[name]
+    *forecast, _ = patterns(ranks, transfer_s)[name]
     priced_s, remembered_s = [], []
     choice = None
     for _ in range(repeats):

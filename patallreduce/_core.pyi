@@ -719,7 +719,6 @@ class Selector:
         element_bytes: int,
         arrivals_s: Sequence[float],
         errors_s: Sequence[float] = ...,
-        compute_s: Sequence[float] = ...,
     ) -> tuple[str, int, list[float], float, float]: ...
     def choose_beside_others(
         self, elements: int, element_bytes: int
@@ -730,7 +729,6 @@ class Selector:
         element_bytes: int,
         arrivals_s: Sequence[float],
         errors_s: Sequence[float] = ...,
-        compute_s: Sequence[float] = ...,
     ) -> list[tuple[str, int, list[float], float, float]]: ...
 
 _PlannedKey = tuple[str, int, list[float], float]

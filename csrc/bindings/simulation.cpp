@@ -103,14 +103,11 @@ void bind_selector(py::module_& m) {
       .def(
           "choose",
           [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
-             std::vector<double> arrivals_s, std::vector<double> errors_s,
-             std::vector<double> compute_s) {
-            return fields_of(selector.choose(
-                elements, element_bytes,
-                {std::move(arrivals_s), std::move(errors_s), std::move(compute_s)}));
+             std::vector<double> arrivals_s, std::vector<double> errors_s) {
+            return fields_of(selector.choose(elements, element_bytes,
+                                             {std::move(arrivals_s), std::move(errors_s)}));
           },
           "elements"_a, "element_bytes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
-          "compute_s"_a = std::vector<double>{},
           "(algorithm, segments, arrivals_s, segment_time_s, price_s) of the cheapest; the middle "
           "three are what to generate its schedule from. Raises ScheduleError for a forecast that "
           "is not finite numbers, one per rank.")
@@ -130,18 +127,15 @@ void bind_selector(py::module_& m) {
       .def(
           "price_all",
           [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
-             std::vector<double> arrivals_s, std::vector<double> errors_s,
-             std::vector<double> compute_s) {
+             std::vector<double> arrivals_s, std::vector<double> errors_s) {
             py::list all;
             for (const Choice& choice : selector.price_all(
-                     elements, element_bytes,
-                     {std::move(arrivals_s), std::move(errors_s), std::move(compute_s)})) {
+                     elements, element_bytes, {std::move(arrivals_s), std::move(errors_s)})) {
               all.append(fields_of(choice));
             }
             return all;
           },
           "elements"_a, "element_bytes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
-          "compute_s"_a = std::vector<double>{},
           "Every candidate as choose() returns it, the safe one first; computed anew.");
 }
 

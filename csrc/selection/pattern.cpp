@@ -75,7 +75,6 @@ void check_values(const char* name, const std::vector<double>& values, int ranks
 void check(const Forecast& forecast, int ranks) {
   check_values("arrivals_s", forecast.arrivals_s, ranks, -HUGE_VAL);
   if (!forecast.errors_s.empty()) check_values("errors_s", forecast.errors_s, ranks, 0);
-  if (!forecast.compute_s.empty()) check_values("compute_s", forecast.compute_s, ranks, 0);
 }
 
 std::uint64_t PatternClass::hash() const {
@@ -100,7 +99,7 @@ void classify(const Forecast& forecast, double scale_s, PatternClass& pattern_cl
   const std::size_t ranks = forecast.arrivals_s.size();
   std::vector<std::int32_t>& levels = pattern_class.levels;
   levels.clear();
-  levels.reserve(3 * ranks);
+  levels.reserve(2 * ranks);
   std::int32_t ranks_of_level[most_error_level + 1] = {};
   for (const double rank_error_s : forecast.errors_s) {
     ++ranks_of_level[error_level(rank_error_s, scale_s)];
@@ -116,24 +115,16 @@ void classify(const Forecast& forecast, double scale_s, PatternClass& pattern_cl
   for (const double rank_error_s : forecast.errors_s) {
     levels.push_back(error_level(rank_error_s, scale_s));
   }
-  const double least = quantum_s(0, scale_s);
-  if (forecast.compute_s.empty()) {
-    levels.resize(3 * ranks, 0);
-  } else {
-    add_levels(forecast.compute_s, least, longest_gap(least, scale_s), levels);
-  }
 }
 
 Forecast representative(const PatternClass& pattern_class, double scale_s) {
-  const std::size_t ranks = pattern_class.levels.size() / 3;
+  const std::size_t ranks = pattern_class.levels.size() / 2;
   const double quantum = quantum_s(pattern_class.quantum, scale_s);
-  const double least = quantum_s(0, scale_s);
   Forecast forecast;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::int32_t* level = &pattern_class.levels[rank];
     forecast.arrivals_s.push_back(level[0] * quantum);
     forecast.errors_s.push_back(error_s(level[ranks], scale_s));
-    forecast.compute_s.push_back(level[2 * ranks] * least);
   }
   return forecast;
 }

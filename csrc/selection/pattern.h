@@ -17,7 +17,6 @@ namespace patallreduce::selection {
 struct Forecast {
   std::vector<double> arrivals_s;  // any clock
   std::vector<double> errors_s;    // standard deviation of the arrival; empty: certain
-  std::vector<double> compute_s;   // from having a result to the next arrival; empty: equal
 };
 
 // Throws ScheduleError, naming rank and value: one finite value per rank, >= least.
@@ -28,7 +27,7 @@ struct PatternClass {
   std::uint64_t elements = 0;
   std::size_t element_bytes = 0;
   int quantum = 0;                   // error level of the median rank
-  std::vector<std::int32_t> levels;  // per rank: arrival; then error; then computation
+  std::vector<std::int32_t> levels;  // per rank: arrival; then error
 
   std::uint64_t hash() const;
 };
@@ -38,7 +37,7 @@ bool operator==(const PatternClass& a, const PatternClass& b);
 // Fills in quantum and levels. scale_s > 0: what a collective takes at best.
 void classify(const Forecast& forecast, double scale_s, PatternClass& pattern_class);
 
-// The forecast that stands for a class: arrivals and computations begin with 0.
+// The forecast that stands for a class: arrivals begin with 0.
 Forecast representative(const PatternClass& pattern_class, double scale_s);
 
 }  // namespace patallreduce::selection

@@ -183,9 +183,8 @@ std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
   for (const Bucket& bucket : buckets) {
     const std::size_t element_bytes = bucket.elements ? bucket.bytes / bucket.elements : 1;
     const ScheduleKey key =
-        buckets.size() > 1
-            ? selector_.choose_beside_others(bucket.elements, element_bytes).key
-            : selector_.choose(bucket.elements, element_bytes, {together, {}, {}}).key;
+        buckets.size() > 1 ? selector_.choose_beside_others(bucket.elements, element_bytes).key
+                           : selector_.choose(bucket.elements, element_bytes, {together, {}}).key;
     ways.push_back({&algorithms::find_algorithm(key.algorithm, "all_reduce"), key.segments});
   }
   return ways;

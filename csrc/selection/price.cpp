@@ -38,14 +38,13 @@ std::vector<std::vector<double>> sampled(const Forecast& forecast) {
   return patterns;
 }
 
-double objective_s(const std::vector<double>& finish_s, const std::vector<double>& arrivals_s,
-                   const std::vector<double>& compute_s) {
-  double next_s = -HUGE_VAL, elapsed_s = 0;
+double objective_s(const std::vector<double>& finish_s, const std::vector<double>& arrivals_s) {
+  double last_s = -HUGE_VAL, elapsed_s = 0;
   for (std::size_t rank = 0; rank < finish_s.size(); ++rank) {
-    next_s = std::max(next_s, finish_s[rank] + compute_s[rank]);
+    last_s = std::max(last_s, finish_s[rank]);
     elapsed_s += finish_s[rank] - arrivals_s[rank];
   }
-  return next_s + average_weight * elapsed_s / static_cast<double>(finish_s.size());
+  return last_s + average_weight * elapsed_s / static_cast<double>(finish_s.size());
 }
 
 }  // namespace
@@ -53,12 +52,11 @@ double objective_s(const std::vector<double>& finish_s, const std::vector<double
 // How ranks may arrive, in some order of the ranks.
 struct Pricer::Pattern {
   std::vector<double> arrivals_s;
-  std::vector<double> compute_s;
   std::vector<double> begins_s;  // when each can take part, if that is not when it arrives
 
   // The ranks' values in `order`.
   Pattern in(const std::vector<std::size_t>& order) const {
-    return {in_order(arrivals_s, order), in_order(compute_s, order), {}};
+    return {in_order(arrivals_s, order), {}};
   }
 
   Pattern as_a_chain_grows(double latency_s) const {
@@ -74,7 +72,7 @@ struct Pricer::Patterns {
 
   Patterns(const Forecast& forecast, double latency_s) {
     for (std::vector<double>& arrivals_s : sampled(forecast))
-      by_rank.push_back({std::move(arrivals_s), forecast.compute_s, {}});
+      by_rank.push_back({std::move(arrivals_s), {}});
     const std::vector<std::size_t> order = order_of(by_rank.front().arrivals_s);
     for (const Pattern& pattern : by_rank) {
       by_order.push_back(pattern.in(order));
@@ -93,7 +91,7 @@ struct Pricer::Patterns {
     double sum_s = 0;
     for (const Pattern& pattern : patterns) {
       const auto& begins_s = pattern.begins_s.empty() ? pattern.arrivals_s : pattern.begins_s;
-      sum_s += objective_s(finish(begins_s), pattern.arrivals_s, pattern.compute_s);
+      sum_s += objective_s(finish(begins_s), pattern.arrivals_s);
     }
     return sum_s / static_cast<double>(patterns.size());
   }

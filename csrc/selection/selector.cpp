@@ -86,7 +86,7 @@ Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t elemen
   const algorithms::Bucket bucket{elements * element_bytes, elements};
   const std::vector<algorithms::Bucket> buckets(1 + others, bucket);
   const std::vector<std::vector<double>> arrivals_s(buckets.size(), together);
-  classify(elements, element_bytes, {together, {}, {}});
+  classify(elements, element_bytes, {together, {}});
   std::vector<Choice> all;
   for (Choice& choice : price_class(class_)) {
     const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");

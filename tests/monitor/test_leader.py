@@ -219,6 +219,27 @@ def test_the_selector_of_the_replay_is_the_real_one():
     assert choice[0] == "slt"
 
 
+def test_no_order_is_trusted_where_nothing_is_known_of_a_rank():
+    """It is taken for the median of the others: put among them, it might hold up half of them."""
+    drawn = random.Random(3)
+    job = Job(8, sizes=[(1 << 19, 4)])
+    computes_s = [0.1, 0.117, 0.328, 0.118, 0.144, 0.141, 0.169, 0.129]
+    for _ in range(10):
+        noisy_s = [compute_s + 0.002 * drawn.random() for compute_s in computes_s]
+        plan = only(job.iterate(noisy_s, fractions=(), silent=[7]))[2]
+    assert plan.buckets[0][2] == "slt_dynamic"
+
+
+def test_a_late_rank_is_answered_again_soon_after_another_took_ages_once():
+    job = Job(RANKS)
+    for _ in range(15):
+        job.iterate(SLOW)
+    job.iterate([100.0, *SLOW[1:]])
+    plans = [only(job.iterate(SLOW))[2] for _ in range(12)]
+    assert plans[-1].buckets, "a plan again"
+    assert last_in_chain(plans[-1]) == 2
+
+
 def first_asks(job, computes_s):
     """Ranks start the next iteration, make no progress, and the first one arrives.
 

@@ -243,12 +243,6 @@ MUTANTS = [
         "constexpr double average_weight = 0;",
     ),
     Mutant(
-        "what ranks will compute does not matter to a single call",
-        PRICE,
-        "next_s = std::max(next_s, finish_s[rank] + compute_s[rank]);",
-        "next_s = std::max(next_s, finish_s[rank]);",
-    ),
-    Mutant(
         "long gaps between arrivals are cut to nothing",
         PATTERN,
         "constexpr double longest_gap_scales = 4;",

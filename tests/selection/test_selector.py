@@ -18,14 +18,14 @@ LINK = pat.Link(20e-6, 25e6, 5e9)
 TRANSFER_S = MESSAGE_BYTES / LINK.bytes_per_s  # M * beta: 168 ms
 
 
-def choose(arrivals_s, errors_s=(), compute_s=(), selector=None):
+def choose(arrivals_s, errors_s=(), selector=None):
     selector = selector or _core.Selector(len(arrivals_s), LINK)
-    return selector.choose(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s, compute_s)
+    return selector.choose(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s)
 
 
-def price_all(arrivals_s, errors_s=(), compute_s=()):
+def price_all(arrivals_s, errors_s=()):
     selector = _core.Selector(len(arrivals_s), LINK)
-    return selector.price_all(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s, compute_s)
+    return selector.price_all(ELEMENTS, ELEMENT_BYTES, arrivals_s, errors_s)
 
 
 def made(choice):
@@ -56,27 +56,6 @@ def test_a_very_late_rank_is_the_last_of_a_chain(ranks):
     assert algorithm == "slt"
     assert segments > 8
     assert order == [float(rank == 1) for rank in range(ranks)]
-
-
-def test_a_rank_that_is_late_again_and_again_is_freed_first():
-    """It has its result after one local addition: no later than any choice could give it."""
-    arrivals_s = [0.0] * 8
-    arrivals_s[5] = 3 * TRANSFER_S
-    compute_s = [0.5] * 8
-    compute_s[5] += 3 * TRANSFER_S
-    choice = choose(arrivals_s, compute_s=compute_s)
-    result = pat.simulate(made(choice), LINK, MESSAGE_BYTES, arrivals_s)
-    freed_s = result.finish_s[5] - arrivals_s[5]
-    assert freed_s == pytest.approx(MESSAGE_BYTES / LINK.reduce_bytes_per_s, rel=0.05)
-
-
-def test_what_a_rank_will_compute_decides_between_equal_arrivals():
-    """All arrive together, but one has more to do before the next iteration."""
-    compute_s = [0.0] * 8
-    compute_s[2] = 3 * TRANSFER_S
-    choice = choose([0.0] * 8, compute_s=compute_s)
-    safe, *others = price_all([0.0] * 8, compute_s=compute_s)
-    assert choice[4] <= min(price_s for *_, price_s in [safe, *others]) + 0.02 * TRANSFER_S
 
 
 def test_a_doubtful_prediction_is_priced_under_its_doubt():
@@ -128,7 +107,7 @@ forecasts = st.integers(2, 9).flatmap(
     lambda ranks: st.tuples(
         *(
             st.lists(st.floats(0, 4 * TRANSFER_S), min_size=ranks, max_size=ranks)
-            for _ in ("arrivals_s", "errors_s", "compute_s")
+            for _ in ("arrivals_s", "errors_s")
         )
     )
 )
@@ -137,18 +116,18 @@ forecasts = st.integers(2, 9).flatmap(
 @settings(deadline=None, max_examples=40)
 @given(forecasts, st.sampled_from([1, 100, 10_000, 1_000_000]))
 def test_a_choice_is_a_proven_schedule_and_never_dearer_than_the_ring(forecast, elements):
-    arrivals_s, errors_s, compute_s = forecast
+    arrivals_s, errors_s = forecast
     ranks = len(arrivals_s)
     selector = _core.Selector(ranks, LINK)
-    choice = selector.choose(elements, 4, arrivals_s, errors_s, compute_s)
-    every = selector.price_all(elements, 4, arrivals_s, errors_s, compute_s)
+    choice = selector.choose(elements, 4, arrivals_s, errors_s)
+    every = selector.price_all(elements, 4, arrivals_s, errors_s)
     assert choice in every
     assert every[0][0] == "ring"
     assert choice[4] <= every[0][4]
     # Remembered, and made anew by another: the same.
-    assert selector.choose(elements, 4, arrivals_s, errors_s, compute_s) == choice
+    assert selector.choose(elements, 4, arrivals_s, errors_s) == choice
     other = _core.Selector(ranks, LINK)
-    assert other.choose(elements, 4, arrivals_s, errors_s, compute_s) == choice
+    assert other.choose(elements, 4, arrivals_s, errors_s) == choice
     algorithm, segments, order, segment_time_s, _ = choice
     assert all(value == int(value) >= 0 for value in order)
     assert segments <= elements or algorithm == "ring"
@@ -188,7 +167,6 @@ def test_one_rank_and_an_empty_bucket():
         (([0.0, 0.0],), "3 values in arrivals_s, got 2"),
         (([0.0, math.nan, 0.0],), "arrivals_s.*nan.*rank 1"),
         (([0.0] * 3, [0.0, 0.0, -1.0]), "errors_s.*-1.*rank 2"),
-        (([0.0] * 3, [], [0.0, math.inf, 0.0]), "compute_s.*inf.*rank 1"),
     ],
 )
 def test_a_forecast_is_finite_numbers(forecast, message):
