@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
+from benchmarks.jobs import job
+from benchmarks.jobs.cells import NOBODY, Cell
 from patallreduce import _core
 
 LINK = pat.Link(50e-6, 25e6, 5e9)
@@ -72,6 +74,31 @@ def test_who_is_late_this_time_only_is_served_this_time():
     keys, pace_s, plain_pace_s = plan([0.15, 0.15, 0.6, 0.15], [0.15] * 4)
     assert keys
     assert pace_s < plain_pace_s
+
+
+@pytest.mark.parametrize("late_s", [0.0, TRANSFER_S / 2, 2 * TRANSFER_S])
+def test_the_pace_without_plans_is_what_the_clock_says(late_s):
+    """Of four iterations, which begin while the one before still drains."""
+    last_s = [0.1 + 0.2 * late_s, 0.1 + late_s, 0.1, 0.1, 0.1 + 0.4 * late_s]
+    compute_s = [0.02] * 5
+    _, _, plain_pace_s = plan(last_s, compute_s)
+    on = job.Job(Cell(5, 4, 1 << 18, LINK.latency_s, LINK.bytes_per_s, 0.02, NOBODY, 0, 0, 1))
+    next_s = last_s
+    for _ in range(4):
+        on.reduce(on.own, spaced(next_s))
+        next_s = [free_s + own_s for free_s, own_s in zip(on.free_s, compute_s, strict=True)]
+    assert plain_pace_s == pytest.approx((max(next_s) - max(last_s)) / 4, rel=0.02)
+
+
+def test_no_chain_grows_beside_other_buckets():
+    """What tells who is next would wait behind their data."""
+    alone, beside_s = [(1 << 19, 4)], [0.0, 0.34, *[0.0] * 6]
+    doubt_s, compute_s = [0.17] * 8, [0.017] * 8
+    both = alone * 2
+    kept = plan(beside_s, compute_s, errors_s=doubt_s, spreads_s=doubt_s, sizes=both)[0]
+    assert {name for name, *_ in kept} == {"slt"}
+    grown = plan(beside_s, compute_s, errors_s=doubt_s, spreads_s=doubt_s, sizes=alone)[0]
+    assert {name for name, *_ in grown} == {"slt_dynamic"}
 
 
 def test_the_last_bucket_alone_would_have_taken_a_chain():

@@ -89,6 +89,18 @@ def test_ranks_within_one_error_tie():
     assert doubtful[7] == max(doubtful)
 
 
+def test_lateness_counts_up_to_four_collectives():
+    """Beyond that nothing is left to be done meanwhile; forecasts so far apart are one class."""
+
+    def ring_s(late_s):
+        prices_s = {name: price_s for name, *_, price_s in price_all([0.0] * 7 + [late_s])}
+        return prices_s["ring"]
+
+    one_more_s = ring_s(3 * TRANSFER_S) - ring_s(2 * TRANSFER_S)
+    assert one_more_s == pytest.approx((1 + 0.1 * 7 / 8) * TRANSFER_S, rel=0.1)
+    assert ring_s(40 * TRANSFER_S) == ring_s(50 * TRANSFER_S)
+
+
 def test_the_order_among_very_late_ranks_survives():
     late_s = [20 * TRANSFER_S, 60 * TRANSFER_S, 40 * TRANSFER_S]
     algorithm, _, order, _, _ = choose([0.0] * 5 + late_s)
