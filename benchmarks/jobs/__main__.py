@@ -11,6 +11,7 @@ by one algorithm, which is told the real arrivals; `own` is what calls take with
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 from dataclasses import asdict
@@ -19,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lab.arguments import command_line
+from benchmarks.training.patterns import PATTERNS
 
 from . import auto, job
-from .cells import Cell, draw
+from .cells import NOBODY, RANKS, Cell, draw
 from .report import picture, summary
 
 FIXED = ("ring", "slt", "prr")
@@ -52,21 +54,23 @@ def main(argv: list[str] | None = None) -> None:
     parser = command_line("jobs", __doc__)
     parser.add_argument("--cells", type=int, default=1000, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first one (%(default)s)")
-    parser.add_argument("--most-ranks", type=int, default=64, help="P (%(default)s)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="P")
+    parser.add_argument(
+        "--patterns", nargs="+", default=[NOBODY, *PATTERNS], choices=[NOBODY, *PATTERNS]
+    )
     parser.add_argument("--iterations", type=int, default=60, help="of each (%(default)s)")
     parser.add_argument("--settled", type=int, default=10, help="left out (%(default)s)")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--out", type=Path, default=Path("out/jobs"), help="folder (%(default)s)")
     options: argparse.Namespace = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    cells = [
-        (
-            draw(options.seed * 1_000_003 + n, options.most_ranks),
-            options.iterations,
-            options.settled,
-        )
-        for n in range(options.cells)
-    ]
+    every = (draw(options.seed * 1_000_003 + n, max(options.ranks)) for n in itertools.count())
+    wanted = (
+        (cell, options.iterations, options.settled)
+        for cell in every
+        if cell.pattern in options.patterns and cell.ranks in options.ranks
+    )
+    cells = itertools.islice(wanted, options.cells)
     records = []
     with (
         multiprocessing.Pool(options.processes) as pool,

@@ -10,6 +10,8 @@ from patallreduce import Link
 
 NOBODY = "none"
 ELEMENT_BYTES = 4
+RANKS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
+OFTEN = (8, 16)
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,7 @@ class Cell:
 def draw(seed: int, most_ranks: int) -> Cell:
     """Draw one: the same for the same seed."""
     drawn = random.Random(seed)
-    ranks = drawn.choice(
-        [p for p in (2, 3, 4, 5, 6, 8, 8, 12, 16, 16, 24, 32, 64) if p <= most_ranks]
-    )
+    ranks = drawn.choice([p for p in sorted(RANKS + OFTEN) if p <= most_ranks])
     buckets = drawn.choice([1, 2, 4, 8, 16, 32] if ranks <= 16 else [1, 2, 4, 8])
     latency_s = drawn.choice([20e-6, 100e-6, 1e-3, 20e-3])
     bytes_per_s = drawn.choice([25e6, 125e6, 1.25e9])

@@ -7,9 +7,10 @@ Trains the CIFAR network of PAP18 (section 6), its gradients padded to a given s
 network, without any hint; or layers that only sleep (--buckets), or a real model (--model).
 Patterns of the late rank: `fixed` (rank 1), `leader` (rank 0), `last`, `moving` (another one every
 20 iterations), `random` (drawn anew each iteration), `stall` (that in a tenth of the iterations),
-`two` (rank 1, and rank 2 by half as much), `half` of the ranks, `linear` (rank by rank later),
-`uniform` (each by a share that is drawn anew each iteration). A late rank computes longer in all
-layers, so its progress shows it. The hooks take turns in blocks (A B A B) in the same processes.
+`two` (rank 1, and rank 2 by half as much), `three` (the last ones), `half` of the ranks, `linear`
+(rank by rank later), `uniform` (each by a share that is drawn anew each iteration). A late rank
+computes longer in all layers, so its progress shows it. The hooks take turns in blocks (A B A B) in
+the same processes.
 
 Iteration time is the time from one last arrival to the next; its mean is given beside its median,
 since a job may alternate between two. The bound it is compared with is

@@ -41,6 +41,7 @@ PATTERNS: dict[str, Lateness] = {
     "leader": _one(0),
     "last": _one(-1),
     "two": _two,
+    "three": lambda ranks, _iteration, _draw: [float(r >= ranks - 3) for r in range(ranks)],
     "half": lambda ranks, _iteration, _draw: [float(r < ranks // 2) for r in range(ranks)],
     "linear": lambda ranks, _iteration, _draw: [r / max(ranks - 1, 1) for r in range(ranks)],
     "moving": _moving,
