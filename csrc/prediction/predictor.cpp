@@ -70,8 +70,8 @@ bool Predictor::usable(const std::vector<double>& arrivals_s, double* last_s) co
 }
 
 void Predictor::finish(const std::vector<double>& arrivals_s) {
-  if (arrivals_s.size() != buckets_.size()) {
-    buckets_.assign(arrivals_s.size(), History());
+  if (arrivals_s.size() != shifts_.size()) {
+    shifts_.assign(arrivals_s.size(), History());
     last_ = History();
     edges_.restart();
   }
@@ -101,9 +101,9 @@ void Predictor::learn(const std::vector<double>& arrivals_s, double last_s) {
     if (const Edge* edge = edges_.at(slot)) grade(edge, last_s);
   }
   last_.add(last_s);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+  for (std::size_t b = 0; b < shifts_.size(); ++b) {
     const double offset_s = arrivals_s[b] - start_s_;
-    if (is_time(arrivals_s[b]) && is_duration(offset_s)) buckets_[b].add(offset_s);
+    if (is_time(arrivals_s[b]) && is_duration(offset_s)) shifts_[b].add(offset_s - last_s);
   }
   edges_.learn(last_s);
   job_->settle(&member_, last_.exponential(), edges_);
@@ -154,8 +154,8 @@ Components Predictor::offsets_s(const Edge* edge) const {
 }
 
 double Predictor::shift_s(std::size_t bucket) const {
-  if (bucket >= buckets_.size() || buckets_[bucket].count() == 0) return 0;
-  return buckets_[bucket].phase() - last_.phase();
+  if (bucket >= shifts_.size() || shifts_[bucket].count() == 0) return 0;
+  return shifts_[bucket].phase();
 }
 
 double Predictor::bounded_s(double offset_s, double shift_s, double start_s, double now_s) const {

@@ -204,15 +204,29 @@ def test_whatever_comes_in_finite_numbers_come_out(history, now_s):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(calls, max_size=20))
 @example([("start", 0.0), ("finish", [1.0, 0.0])])
-def test_whatever_came_six_sound_iterations_repair(history):
+@example([("start", 0.0), ("finish", [0.0, 0.0]), ("start", 0.0), ("finish", [0.0, 2.0])])
+@example([("start", 0.0), ("finish", [2.0, 0.0]), ("start", 0.0), ("finish", [0.0, 0.0])])
+def test_whatever_came_sound_iterations_repair(history):
     """Nonsense that could pass as sense may mislead, but not for long."""
     predictor = Predictor()
     for call, *arguments in history:
         getattr(predictor, call)(*arguments)
-    for k in range(6):
+    for k in range(30):  # 0.7 to the 30th of what was wrong is left
         iterate(predictor, [1.0, 1.2], start_s=200.0 + 2 * k)
-    predictor.start(220.0)
-    assert predictor.predict(1, 220.0).arrival_s == pytest.approx(221.2, abs=0.05)
+    predictor.start(270.0)
+    assert predictor.predict(1, 270.0).arrival_s == pytest.approx(271.2, abs=0.05)
+
+
+def test_which_bucket_is_how_long_before_the_last_is_learned_by_itself():
+    """Two wrong iterations of one bucket leave nothing where all arrivals came otherwise since."""
+    predictor = Predictor()
+    for arrivals_s in ([2.0, 0.0], [0.0, 0.0]):
+        iterate(predictor, arrivals_s, start_s=0.0)
+    for k in range(10):
+        iterate(predictor, [1.0, 1.2], start_s=200.0 + 2 * k)
+    predictor.start(240.0)
+    arrivals_s = [predictor.predict(bucket, 240.0).arrival_s for bucket in range(2)]
+    assert arrivals_s == pytest.approx([241.0, 241.2], abs=0.01)
 
 
 def test_a_job_needs_a_rank():
