@@ -5,6 +5,7 @@ import random
 import pytest
 
 import patallreduce as pat
+from patallreduce import _core
 from patallreduce.pricing.link import measure, measure_port_share
 
 LATENCIES_S = [10e-6, 100e-6, 1e-3, 10e-3, 50e-3]
@@ -81,7 +82,19 @@ def test_what_a_rested_port_lets_through_at_once_does_not_count(latency_s, burst
 
     link = Measured(latency_s, transfer_s).link()
     assert link.bytes_per_s == pytest.approx(25e6, rel=0.05)
-    assert link.transfer_s(10_000_000) == pytest.approx(transfer_s(10_000_000), rel=0.05)
+    for size in (4096, 65536, 10_000_000):  # one behind the other, they find no rested port
+        assert link.transfer_s(size) == pytest.approx(size / 25e6, rel=0.05)
+
+
+def test_on_such_a_port_ranks_that_come_together_take_the_ring():
+    """As measured: pieces of a chain, each as fast as a single one, would seem to beat it."""
+
+    def transfer_s(size):
+        return max(size - 18_000, size / 10) / 23.8e6
+
+    link = Measured(180e-6, transfer_s).link()
+    selector = _core.Selector(8, link)
+    assert selector.choose(1 << 20, 4, [0.0] * 8)[0] == "ring"
 
 
 def test_noise_makes_no_message_faster_than_a_shorter_one():

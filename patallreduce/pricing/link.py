@@ -80,7 +80,8 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
     then grow until the transfer takes several times the latency, whatever that is, and until what
     a longer message adds per byte stays the same: a port that has rested may let the first bytes
     through at once (token buckets, as of virtual machines). That is the bandwidth; the sizes
-    before give the transfers by size.
+    before give the transfers by size, none of which is faster: what a rested port lets through at
+    once, or a cache holds, it does not one message behind the other.
 
     Args:
         message_s: Sends messages of so many bytes on all ranks, all ports busy in both directions,
@@ -119,7 +120,8 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
         if transfers_s and took_s < 2 * latency_s:
             break  # mostly latency: the difference would be noise
         shortest_s = min(shortest_s, max(took_s - latency_s, took_s * 1e-3))
-        transfers_s.insert(0, (float(size), shortest_s))  # less never takes longer
+        # Less never takes longer, nor less than its share of a long message.
+        transfers_s.insert(0, (float(size), max(shortest_s, size / rates[-1])))
     return Link(latency_s, rates[-1], reduce_bytes_per_s, tuple(transfers_s))
 
 
