@@ -75,8 +75,8 @@ class Predictor {
 
   std::shared_ptr<Job> job_;
   JobMember member_;
-  History last_;                  // last arrival - start
-  std::vector<History> shifts_;   // of each bucket's arrival against the last one
+  History last_;                 // last arrival - start
+  std::vector<History> shifts_;  // of each bucket's arrival against the last one
   Edges edges_;
   std::vector<double> arrived_s_;       // of this iteration; NaN: not yet
   std::array<double, depths> squares_;  // of recent errors of what predict() says; < 0: none

@@ -14,6 +14,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
     "ARCHITECTURE.md": {
         "messages of 2 ms or more are planned": "a limit in the sources, _may_plan",
         "a margin of 0.06 M*beta": "a constant of the selector",
+        "more than 1 % of the loop's time": "a limit in the sources, most_trials_cost",
         "4 MiB, 1 GB/s": "the link of a simulation",
         "rings of 10 ms told mostly latency from 8 ranks and 1 ms on": "a limit that was, computed",
         "for 10 us to 50 ms, 100 Mbit/s to 400 Gbit/s": "links of a simulation",
