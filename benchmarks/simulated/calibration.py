@@ -54,6 +54,7 @@ _FOUND_BY = {
     "call_s": "tiny_doubling",
     "burst_s": "tokens",
 }
+_LEAST_BYTE_S = 1e-12
 _TURNS = 6
 _HALVINGS = 18
 
@@ -73,7 +74,8 @@ def fitted(records: Sequence[Record]) -> Network:
     calls = {name: _together([r for r in records if r["call"] == name]) for name in CALLS}
     short, long = calls["short"], calls["long"]
     sent_bytes = 2 * (long["ranks"] - 1) / long["ranks"] * (long["bytes"] - short["bytes"])
-    byte_s = (elapsed_s(long) - elapsed_s(short)) / sent_bytes
+    # On a busy machine a long message may seem to take less than a short one.
+    byte_s = max((elapsed_s(long) - elapsed_s(short)) / sent_bytes, _LEAST_BYTE_S)
     found = dict.fromkeys(_FOUND_BY, 1e-5)
     reduce_bytes_per_s = long["reduce_bytes_per_s"]
     for _ in range(_TURNS):

@@ -121,8 +121,8 @@ def test_the_summary_names_the_worst_cell_on_either_side():
     assert list(found["error_by_pattern"]) == ["balanced", "one-late"]
 
 
-def test_calibration_finds_the_network_that_its_calls_ran_on():
-    """Made up: calls of ranks that wake up to 1 ms apart, on a network of known parameters."""
+def calibration_records():
+    """(records, network): calls of ranks that wake up to 1 ms apart, on a known network."""
     model = pat.LogGP(60e-6, 20e-6, 0.0, 1 / 23.9e6, 1e10)
     network = pat.Network(model, shared_ports=True, burst_bytes=33_000, call_s=1.2e-3)
     draw = random.Random(1)
@@ -131,6 +131,11 @@ def test_calibration_finds_the_network_that_its_calls_ran_on():
         samples = [([draw.uniform(0, 1e-3) for _ in range(4)], None) for _ in range(3)]
         made = record(call.algorithm, call.message_bytes, call.segments or 4, samples)
         records.append({**as_simulated(made, network), "call": name, "reduce_bytes_per_s": 1e10})
+    return records, network
+
+
+def test_calibration_finds_the_network_that_its_calls_ran_on():
+    records, network = calibration_records()
     found = fitted(records)
     assert isinstance(found.links, pat.LogGP)
     assert 1 / found.links.gap_per_byte_s == pytest.approx(23.9e6, rel=0.02)
@@ -141,6 +146,15 @@ def test_calibration_finds_the_network_that_its_calls_ran_on():
     test_cells = [as_simulated(r, network) for r in records]
     for cell in cells(test_cells, found, 0.0):
         assert cell["error"] == pytest.approx(0, abs=0.05)
+
+
+def test_calibration_ends_where_a_long_message_seemed_to_take_less_than_a_short_one():
+    records, _ = calibration_records()
+    for made in records:
+        if made["call"] == "short":
+            for sample in made["samples"]:
+                sample["finishes_s"] = [at_s + 30 for at_s in sample["finishes_s"]]
+    assert fitted(records).links.gap_per_byte_s > 0
 
 
 @pytest.mark.parametrize(

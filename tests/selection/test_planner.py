@@ -180,6 +180,33 @@ def test_when_ranks_will_have_their_results_is_what_the_clock_says(late_s):
     assert [at_s - 70 for at_s in told_s] == pytest.approx(last_s, rel=0.02)
 
 
+def test_a_chain_that_grows_waits_until_its_next_rank_is_known():
+    """Two messages after that one has arrived; all of them wait for it before they send."""
+    slow = pat.Link(10e-3, 25e6, 5e9)
+    arrivals_s = [0.3, 0.0, 0.1, 0.2]
+    finish_s = _core.Planner(4, slow).finish_s(
+        SIZES[:1], [arrivals_s], [("slt_dynamic", 8, [], 0.0)]
+    )
+    # In order of arrival; the last two know of each other once the third has arrived.
+    known_s = [0.1 + 0.02, 0.2 + 0.02, 0.2 + 0.02, 0.3]
+    chain = _core.Simulation(_core.generate("slt", 4, 8))
+    (by_place_s,), _ = _core.simulate_together(
+        [(chain, SIZES[0][0] * SIZES[0][1], [1, 2, 3, 0], known_s, 1)], slow
+    )
+    assert [finish_s[rank] for rank in (1, 2, 3, 0)] == pytest.approx(by_place_s)
+
+
+def test_a_plan_has_the_order_of_its_own_forecast():
+    """Though a forecast that is alike has been planned before."""
+    planner = _core.Planner(4, LINK)
+    for first, second in ((1, 2), (2, 1)):
+        compute_s = [0.15, 0.15, 0.15, 0.15]
+        compute_s[first], compute_s[second] = 0.9, 0.901  # alike: less than a sixty-fourth
+        keys, _, _ = plan(compute_s, [0.15, 0.9, 0.9, 0.15], planner=planner)
+        assert {name for name, *_ in keys} == {"slt"}
+        assert all(order[first] < order[second] for _, _, order, _ in keys)
+
+
 def test_results_are_told_of_as_many_keys_as_buckets():
     planner = _core.Planner(2, LINK)
     assert planner.finish_s([], []) == []
