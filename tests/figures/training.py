@@ -106,6 +106,33 @@ def several_buckets() -> Iterator[Figure]:
     yield Figure(PAGE, f"at most {percent(worst)} slower", "means", file)
 
 
+def real_models() -> Iterator[Figure]:
+    file = "training_models.jsonl"
+    names = {"resnet18": "ResNet18", "transformer": "transformer"}
+    for auto in (r for r in load(file) if r["hook"] == "auto"):
+        case = {key: auto[key] for key in ("model", "delay_s")}
+        means_s = [
+            mean(one(file, hook=hook, **case)["iterations_s"]) for hook in ("gloo", "ring", "auto")
+        ]
+        late = f"one, by {auto['delay_s']:g} s" if auto["delay_s"] else "nobody"
+        model = f"{names[auto['model']]}, {auto['bytes'] / 2**20:.0f} MiB | {auto['buckets']}"
+        times = " | ".join(ms(mean_s) for mean_s in means_s)
+        yield Figure(PAGE, f"| {model} | {late} | {times} |", "means", file)
+    ours = [r for r in load(file) if r["hook"] == "auto"]
+    gloos = [one(file, hook="gloo", model=r["model"], delay_s=r["delay_s"]) for r in ours]
+    longer = [
+        percent(mean(r["iterations_s"]) / mean(gloo["iterations_s"]))
+        for r, gloo in zip(ours, gloos, strict=True)
+    ]
+    text = (
+        f"With ResNet18 `auto` takes {longer[0].removesuffix(' %')} and {longer[1]} longer than "
+        f"Gloo, with the transformer {longer[2]} longer and {longer[3]} less"
+    )
+    yield Figure(PAGE, text, "means", file)
+    text = f"took {longer[0].removesuffix(' %')} to {longer[1]} longer with `auto`"
+    yield Figure(README, text, "means", file)
+
+
 def jobs() -> Iterator[Figure]:
     file = "jobs.jsonl"
     records = load(file)
@@ -180,6 +207,7 @@ def turns() -> Iterator[Figure]:
 def figures() -> Iterator[Figure]:
     yield from training()
     yield from several_buckets()
+    yield from real_models()
     yield from jobs()
     yield from measured_jobs()
     yield from turns()
