@@ -1,5 +1,6 @@
 """Monitors and ranks that end: training goes on where it can, and ends as ever where it cannot."""
 
+import gc
 import logging
 import os
 import signal
@@ -249,6 +250,7 @@ def test_a_forked_child_leaves_the_monitor_alone():
 
 def left_behind():
     """Threads, descriptors and shared memory of this process."""
+    gc.collect()  # what tests before this one left to it
     time.sleep(0.2)  # a joined thread may be listed for a moment
     return (
         len(os.listdir("/proc/self/task")),
@@ -268,7 +270,9 @@ def test_communicators_of_threads_leave_nothing_behind():
     make_use_close(3)
     before = left_behind()
     make_use_close(20)
-    assert left_behind() == before
+    after = left_behind()
+    # Less, where a test before this one was not all over yet.
+    assert all(a <= b for a, b in zip(after, before, strict=True)), (before, after)
 
 
 def use_over_ucx(times):
