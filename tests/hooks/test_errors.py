@@ -104,7 +104,9 @@ def skips_a_backward(absent):
     train_until_rebuilt(ddp_model)
     if rank == absent:
         dist.barrier()
-        with pytest.raises(pat.TransportTimeout, match=f"rank {absent} had not called it"):
+        # TransportTimeout if the others' failure is known when the hook is called; DDP makes a
+        # RuntimeError of one that comes while the bucket is in flight.
+        with pytest.raises(RuntimeError, match=f"rank {absent} had not called it"):
             ddp_model(batch("mlp", rank, 1)).sum().backward()
     else:
         start_s = time.monotonic()
