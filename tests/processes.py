@@ -185,25 +185,35 @@ def _serve(connection: Connection, folder: str) -> None:
             connection.send_bytes(_run(rank, ranks, store, call))
 
 
+def _join(rank: int, ranks: int, store: str) -> None:
+    """Join the run's default group.
+
+    An error ends the worker: c10d counts groups that failed, too, and would look for those of later
+    runs under another name than the other ranks.
+    """
+    dist.init_process_group(
+        "gloo",
+        store=dist.FileStore(store, ranks),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=ranks,
+        timeout=datetime.timedelta(seconds=_GLOO_TIMEOUT_S),
+    )
+    dist.barrier()  # a rank that is done at once would leave while others still connect to it
+
+
 def _run(rank: int, ranks: int, store: str, call: bytes) -> bytes:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _join(rank, ranks, store)
+        try:
             function, args = pickle.loads(call)
-            dist.init_process_group(
-                "gloo",
-                store=dist.FileStore(store, ranks),  # type: ignore[attr-defined]
-                rank=rank,
-                world_size=ranks,
-                timeout=datetime.timedelta(seconds=_GLOO_TIMEOUT_S),
-            )
             return pickle.dumps(function(*args))
-    except BaseException as error:
-        error.add_note(f"on rank {rank}:\n{traceback.format_exc()}")
-        return _pickled(error)
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+        except BaseException as error:
+            error.add_note(f"on rank {rank}:\n{traceback.format_exc()}")
+            return _pickled(error)
+        finally:
+            if dist.is_initialized():
+                dist.destroy_process_group()
 
 
 def _pickled(error: BaseException) -> bytes:
