@@ -64,12 +64,15 @@ bool Driver::turn() {
   return busy;
 }
 
-// Called after a turn without events: spins, then sleeps, at most `at_most_s` (< 0: for ever).
-// Gives the lock up when it sleeps.
+// Called after a turn without events: spins, then sleeps, at most `at_most_s` (< 0, on the thread:
+// for ever). Gives the lock up when it sleeps. While ranks compute the thread has no core to
+// itself, and looking at sockets takes more of one than being woken.
 void Driver::rest(double at_most_s, Lock& driving) {
   const double now = now_s();
   if (idle_since_s_ == 0) idle_since_s_ = now;
-  if (now < idle_since_s_ + spin_s_) {
+  const bool waits_for_it = at_most_s >= 0;  // a caller: it has nothing else to do
+  const bool spins = waits_for_it || !transport_.only_sockets();
+  if (spins && now < idle_since_s_ + spin_s_) {
     if (shares_cores_) sched_yield();
     return;
   }

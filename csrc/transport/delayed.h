@@ -34,6 +34,7 @@ class Delayed final : public Transport {
   void control(int to, const std::string& bytes) override;
   void progress(Events& events) override;
   bool sends_at_memory_speed() const override { return beneath_->sends_at_memory_speed(); }
+  bool only_sockets() const override { return beneath_->only_sockets(); }
   bool arm() override;
   std::vector<int> event_fds() const override;
   void abandon() override;

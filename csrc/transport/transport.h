@@ -74,6 +74,8 @@ class Transport {
 
   // Whether every peer copies straight out of the sender's memory.
   virtual bool sends_at_memory_speed() const { return false; }
+  // Whether all messages come through sockets: a look for them costs system calls.
+  virtual bool only_sockets() const { return false; }
 
   // Sleeping: arm() until true, then poll `event_fds()` for POLLIN. False: progress first.
   virtual bool arm() = 0;

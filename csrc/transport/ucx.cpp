@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "clock.h"
 #include "errors.h"
@@ -20,12 +21,12 @@ namespace {
 // left half done never ends; without progress nothing touches its memory.
 constexpr double forced_close_s = 0.1;
 
-bool has_shared_memory(const std::vector<std::string>& resources) {
-  return std::any_of(resources.begin(), resources.end(), [](const std::string& resource) {
-    const std::string transport = resource.substr(0, resource.find('/'));
-    return transport == "sysv" || transport == "posix" || transport == "cma" ||
-           transport == "xpmem" || transport == "knem";
-  });
+bool is_one_of(const std::string& resource, const std::set<std::string>& transports) {
+  return transports.count(resource.substr(0, resource.find('/'))) > 0;
+}
+
+bool is_shared_memory(const std::string& resource) {
+  return is_one_of(resource, {"sysv", "posix", "cma", "xpmem", "knem"});
 }
 
 }  // namespace
@@ -79,6 +80,7 @@ std::string Ucx::address() const {
 void Ucx::connect(const std::vector<std::string>& addresses) {
   PATR_CHECK(static_cast<int>(addresses.size()) == ranks_, TransportError, "ucx: expected ", ranks_,
              " addresses, got ", addresses.size());
+  bool neighbours = false;
   for (int rank = 0; rank < ranks_; ++rank) {
     peers_.push_back(std::make_unique<Peer>());
     Peer& peer = *peers_.back();
@@ -109,13 +111,19 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
     event.data.u32 = static_cast<std::uint32_t>(rank);
     if (peer.neighbour.pidfd() >= 0)
       epoll_ctl(processes_fd_, EPOLL_CTL_ADD, peer.neighbour.pidfd(), &event);
+    neighbours = neighbours || peer.neighbour.pidfd() >= 0;
   }
+  const auto resources = ucx_resources(ucx_, context_);
+  only_sockets_ = std::all_of(resources.begin(), resources.end(), [&](const std::string& resource) {
+    return is_one_of(resource, {"tcp", "self"}) || (is_shared_memory(resource) && !neighbours);
+  });
 }
 
 std::vector<int> Ucx::readable() const {
   std::vector<int> ranks;
   // Whoever forbids UCX shared memory (UCX_TLS) means it.
-  if (!has_shared_memory(ucx_resources(ucx_, context_))) return ranks;
+  const auto resources = ucx_resources(ucx_, context_);
+  if (std::none_of(resources.begin(), resources.end(), is_shared_memory)) return ranks;
   for (const auto& peer : peers_)
     if (peer->neighbour.readable()) ranks.push_back(peer->rank);
   return ranks;

@@ -50,6 +50,7 @@ class Ucx final : public Transport {
   void control(int to, const std::string& bytes) override;
   void progress(Events& events) override;
   bool sends_at_memory_speed() const override { return direct_peers_ == ranks_ - 1; }
+  bool only_sockets() const override { return only_sockets_; }
   bool arm() override;
   std::vector<int> event_fds() const override;
   void abandon() override;
@@ -98,6 +99,7 @@ class Ucx final : public Transport {
   std::deque<Request*> offers_;  // received, to be copied
   Events events_;
   int direct_peers_ = 0;
+  bool only_sockets_ = false;
   // Neighbours look at it after each copy; cleared before this rank's memory may change unread.
   std::atomic<std::uint64_t> standing_;
   bool abandoned_ = false;
