@@ -33,7 +33,6 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "iterations up to 0.6 s": "a limit that was set",
         "blocks of about 3 s each": "a time that was set",
         "delays of 0 to 1 s": "delays that were set",
-        "delays of 0.1, 0.3 and 0.5 s": "delays that were set",
         "three ranks late by 0.5 s": "a delay that was set",
         "rank 1 late by 0.3 s: after": "a delay that was set",
         "late by 1 s: after": "a delay that was set",
