@@ -13,7 +13,7 @@ VARIABLES = {
     "SCRATCH_BYTES": "private memory for collectives in flight, bytes (default 536870912)",
     "SEGMENTS": "segments per message, instead of the rule's choice",
     "SOCKET_IFNAME": "network device for UCX, as UCX_NET_DEVICES",
-    "SPIN_S": "seconds an idle engine spins before it sleeps",
+    "SPIN_S": "seconds an idle engine spins before it sleeps (over sockets: callers only)",
     "TIMEOUT_S": "deadline of every collective, seconds (default 300)",
     "TRANSPORT": "transport that transport='auto' stands for",
     "UCX": "wheel, system, or the path of libucp.so.0",
