@@ -75,7 +75,8 @@ std::vector<double> in_quanta(const IterationForecast& forecast, double quantum_
 
 bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](const Way& one, const Way& other) {
-    return one.algorithm == other.algorithm && one.segments == other.segments;
+    const bool alike = one.planned == other.planned || one.algorithm->uses == Uses::nothing;
+    return alike && one.algorithm == other.algorithm && one.segments == other.segments;
   });
 }
 
@@ -154,7 +155,7 @@ std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
   }
   if (keys.empty()) {
     ways = plain(arrived.buckets);
-    expected_s.assign(buckets, std::vector<double>(std::size_t(ranks_), 0));
+    expected_s = arrived.arrivals_s;
   }
   std::size_t messages = 0;
   for (const Way& way : ways) messages += rollout_.messages(way, 1);
@@ -185,7 +186,7 @@ std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
     const ScheduleKey key =
         buckets.size() > 1 ? selector_.choose_beside_others(bucket.elements, element_bytes).key
                            : selector_.choose(bucket.elements, element_bytes, {together, {}}).key;
-    ways.push_back({&algorithms::find_algorithm(key.algorithm, "all_reduce"), key.segments});
+    ways.push_back({&algorithms::find_algorithm(key.algorithm, "all_reduce"), key.segments, false});
   }
   return ways;
 }

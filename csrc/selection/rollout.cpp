@@ -110,13 +110,15 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
                                       const std::vector<std::vector<double>>& real_s,
                                       PortsBusy& busy) {
   schedules_.make_room();
+  const std::vector<double> together_s(std::size_t(ranks_), 0);
   std::vector<double> last_s(std::size_t(ranks_), -HUGE_VAL);
   Iteration iteration;
   for (std::size_t b = 0; b < ways.size(); ++b) {
+    const std::vector<double>& planned_s = ways[b].planned ? expected_s[b] : together_s;
     if (ranks_ > most_simulated_ranks) {
-      estimate(ways[b], buckets[b], expected_s[b], real_s[b], last_s);
+      estimate(ways[b], buckets[b], planned_s, real_s[b], last_s);
     } else {
-      iteration.add(schedules_, ways[b], buckets[b], link_.latency_s, expected_s[b], real_s[b]);
+      iteration.add(schedules_, ways[b], buckets[b], link_.latency_s, planned_s, real_s[b]);
     }
   }
   return ranks_ > most_simulated_ranks ? last_s : iteration.finish_s(link_, busy);

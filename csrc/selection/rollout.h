@@ -30,6 +30,7 @@ struct IterationForecast {
 struct Way {
   const Algorithm* algorithm;
   int segments;
+  bool planned = true;  // for the arrivals that are expected; otherwise for all of them together
 };
 
 constexpr int look_ahead = 4;             // iterations
