@@ -221,32 +221,30 @@ bool Planner::can_win(const IterationForecast& forecast, const Policy& plain) co
   double least_s = bound.last_finish_s + smallest(forecast.compute_s);
   for (std::size_t rank = 0; rank < forecast.compute_s.size(); ++rank)
     least_s = std::max(least_s, bound.finish_s[rank] + forecast.compute_s[rank]);
-  const double pace_s = (plain.ends_s.back() - largest(forecast.arrivals_s.back())) / look_ahead;
-  return plain.ends_s.front() - least_s > margin_ * pace_s;
+  const double pace_s = (plain.end_s - largest(forecast.arrivals_s.back())) / look_ahead;
+  return plain.first_end_s - least_s > margin_ * pace_s;
 }
 
-// Whatever could be faster than without a plan: for good, or only this time, where it is.
-std::vector<Planner::Policy> Planner::faster(const std::vector<const Algorithm*>& candidates,
-                                             const IterationForecast& forecast,
-                                             const Policy& plain) {
-  const double plain_s = plain.ends_s.back();
-  const double total_s = plain_s - largest(forecast.arrivals_s.back());
-  const double limit_s = plain_s - std::min(margin_, 0.0) * total_s;
-  std::vector<Policy> faster;
-  for (const Algorithm* candidate : candidates) {
-    const std::vector<Way> now = ways(*candidate, forecast.buckets);
-    const Ends always_s = rollout_.ends_s(now, now, forecast, 0, limit_s);
-    const double won_s = plain_s - always_s.back();
-    if (always_s.back() < limit_s) faster.push_back({candidate, now, now, look_ahead, always_s});
-    if (won_s > margin_ * total_s || always_s.front() > plain.ends_s.front()) continue;
-    const Ends once_s = rollout_.ends_s(now, plain.now, forecast, 0, limit_s);
-    if (once_s.back() < limit_s) faster.push_back({candidate, now, plain.now, 1, once_s});
+// Means under the forecast and samples around it. Only the best under the forecast are sampled.
+void Planner::sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs) {
+  std::stable_sort(policies.begin(), policies.end(),
+                   [](const Policy& a, const Policy& b) { return a.end_s < b.end_s; });
+  if (policies.size() > most_sampled) policies.resize(most_sampled);
+  for (Policy& policy : policies) {
+    for (int sample = 1; sample < runs; ++sample)
+      policy.end_s += rollout_.ends_s(policy.now, policy.then, forecast, sample).back();
+    policy.end_s /= runs;
   }
-  std::stable_sort(faster.begin(), faster.end(), [&](const Policy& a, const Policy& b) {
-    return a.won_s(plain_s) > b.won_s(plain_s);
-  });
-  if (faster.size() > most_sampled) faster.resize(most_sampled);
-  return faster;
+}
+
+// Of those that end earlier than `before` by so much.
+const Planner::Policy& Planner::earliest(const std::vector<Policy>& policies, const Policy& before,
+                                         double by_s) {
+  const Policy* best = &before;
+  for (const Policy& policy : policies)
+    if (policy.end_s < before.end_s - by_s && (best == &before || policy.end_s < best->end_s))
+      best = &policy;
+  return *best;
 }
 
 Planner::Choice Planner::choose(const IterationForecast& every) {
@@ -257,13 +255,14 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   for (const Way& way : every_plain) messages += rollout_.messages(way, 1);
   const auto without = [&](const IterationForecast& forecast) {
     const std::vector<Way> ways = plain(forecast.buckets);
-    return Policy{nullptr, ways, ways, look_ahead, rollout_.ends_s(ways, ways, forecast, 0)};
+    const Ends ends_s = rollout_.ends_s(ways, ways, forecast, 0);
+    return Policy{nullptr, ways, ways, ends_s.front(), ends_s.back()};
   };
+  const double start_s = largest(every.arrivals_s.back());
   const IterationForecast few = grouped(every, messages);
   const Policy plain_of_few = without(few);
   if (!can_win(few, plain_of_few)) {
-    const double pace_s =
-        (plain_of_few.ends_s.back() - largest(every.arrivals_s.back())) / look_ahead;
+    const double pace_s = (plain_of_few.end_s - start_s) / look_ahead;
     return {nullptr, pace_s, pace_s};
   }
   std::vector<const Algorithm*> candidates;
@@ -274,30 +273,40 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     if (ranks_ > most_simulated_ranks && !candidate->pricing.estimate) continue;
     const std::vector<Way> ways = this->ways(*candidate, every.buckets);
     if (same(ways, every_plain)) continue;
-    if (margin_ >= 0 && least_end_s(ways.back(), every) > plain_of_few.ends_s.back()) continue;
+    if (margin_ >= 0 && least_end_s(ways.back(), every) > plain_of_few.end_s) continue;
     candidates.push_back(candidate);
     messages = std::max(messages, rollout_.messages(ways.back(), buckets));
   }
   const IterationForecast forecast = grouped(every, messages);
-  const Policy plain =
-      forecast.buckets.size() == few.buckets.size() ? plain_of_few : without(forecast);
-  const std::vector<Policy> policies = faster(candidates, forecast, plain);
-  const int runs = doubtful && !policies.empty() && messages <= most_messages_sampled ? samples : 1;
-  const auto end_s = [&](const Policy& policy) {
-    double sum_s = policy.ends_s.back();
-    for (int sample = 1; sample < runs; ++sample)
-      sum_s += rollout_.ends_s(policy.now, policy.then, forecast, sample).back();
-    return sum_s / runs;
-  };
-  const double plain_s = end_s(plain);
-  const double plain_pace_s = (plain_s - largest(every.arrivals_s.back())) / look_ahead;
-  Choice best{nullptr, plain_pace_s, plain_pace_s};
-  for (const Policy& policy : policies) {
-    const double pace_s = plain_pace_s - (plain_s - end_s(policy)) / policy.iterations;
-    if (pace_s < (1 - margin_) * plain_pace_s && (!best.algorithm || pace_s < best.pace_s))
-      best = {policy.candidate, pace_s, plain_pace_s};
+  const bool samples_it = doubtful && messages <= most_messages_sampled;
+  const int runs = samples_it ? samples : 1;
+  std::vector<Policy> plain{forecast.buckets.size() == few.buckets.size() ? plain_of_few
+                                                                          : without(forecast)};
+  const double margin_s = margin_ * (plain.front().end_s - start_s);
+  const double limit_s = plain.front().end_s - std::min(margin_s, 0.0);
+  std::vector<Policy> always;
+  for (const Algorithm* candidate : candidates) {
+    const std::vector<Way> ways = this->ways(*candidate, forecast.buckets);
+    const Ends ends_s = rollout_.ends_s(ways, ways, forecast, 0, limit_s);
+    always.push_back({candidate, ways, ways, ends_s.front(), ends_s.back()});
   }
-  return best;
+  std::vector<Policy> all = always;
+  all.push_back(plain.front());
+  sample(plain, forecast, runs);
+  sample(always, forecast, runs);
+  const Policy& usual = earliest(always, plain.front(), margin_s);
+  std::vector<Policy> once;
+  for (const Policy& policy : all) {
+    if (policy.candidate == usual.candidate || policy.first_end_s > usual.first_end_s) continue;
+    const Ends ends_s = rollout_.ends_s(policy.now, usual.now, forecast, 0);
+    once.push_back({policy.candidate, policy.now, usual.now, ends_s.front(), ends_s.back()});
+  }
+  sample(once, forecast, runs);
+  const Policy& best = earliest(once, usual, margin_s / look_ahead);
+  const double plain_pace_s = (plain.front().end_s - start_s) / look_ahead;
+  if (!best.candidate) return {nullptr, plain_pace_s, plain_pace_s};
+  const double won_s = (plain.front().end_s - usual.end_s) / look_ahead + usual.end_s - best.end_s;
+  return {best.candidate, plain_pace_s - won_s, plain_pace_s};
 }
 
 std::vector<ScheduleKey> Planner::keys(const Algorithm& algorithm,

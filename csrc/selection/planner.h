@@ -52,10 +52,7 @@ class Planner {  // thread-safe
   struct Policy {
     const Algorithm* candidate;
     std::vector<Way> now, then;  // in this iteration, in the next ones
-    int iterations;              // that `candidate` reduces
-    Ends ends_s;                 // as forecast
-    // In each of these.
-    double won_s(double plain_end_s) const { return (plain_end_s - ends_s.back()) / iterations; }
+    double first_end_s, end_s;   // as forecast: of this iteration, of the last one looked at
   };
 
   double scale_s(const std::vector<Bucket>& buckets) const;
@@ -63,8 +60,9 @@ class Planner {  // thread-safe
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
   double least_end_s(const Way& way, const IterationForecast& forecast) const;
   bool can_win(const IterationForecast& forecast, const Policy& plain) const;
-  std::vector<Policy> faster(const std::vector<const Algorithm*>& candidates,
-                             const IterationForecast& forecast, const Policy& plain);
+  void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs);
+  static const Policy& earliest(const std::vector<Policy>& policies, const Policy& before,
+                                double by_s);
   Choice choose(const IterationForecast& forecast);
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;

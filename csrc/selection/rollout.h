@@ -33,7 +33,7 @@ struct Way {
   bool planned = true;  // for the arrivals that are expected; otherwise for all of them together
 };
 
-constexpr int look_ahead = 4;             // iterations
+constexpr int look_ahead = 8;             // iterations
 constexpr int most_simulated_ranks = 64;  // more are in closed form, bucket after bucket
 
 using Ends = std::array<double, look_ahead>;
