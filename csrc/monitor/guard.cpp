@@ -93,6 +93,15 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   }
 }
 
+void Guard::missed(double won_s) {
+  missed_s_.add(won_s);
+  if (missed_s_.count() == 1) tried_for_s_ = std::max(missed_s_.mean(), promised_s_);
+  if (trying_ || missed_s_.mean() <= 2 * tried_for_s_ + margin * plain_.iteration_s) return;
+  tried_for_s_ = missed_s_.mean();
+  until_trial_ = 0;
+  interval_ = first_interval;
+}
+
 void Guard::judge(double believed_s) {
   trying_ = false;
   const double won_s = plain_.overhead_s - planned_.overhead_s + believed_s;
@@ -151,6 +160,11 @@ void Guards::promise(std::int64_t iteration, double promised_s) {
 
 void Guards::expect(std::int64_t iteration, double end_s) {
   if (chosen(iteration)) decided_.back().expected_end_s = end_s;
+}
+
+void Guards::missed(std::int64_t iteration, double won_s) {
+  const auto found = guards_.find(regime_);
+  if (chosen(iteration) == Way::plain && found != guards_.end()) found->second.missed(won_s);
 }
 
 std::optional<Way> Guards::chosen(std::int64_t iteration) const {

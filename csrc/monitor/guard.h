@@ -10,7 +10,8 @@
 // again, and by how much). A loop begins with plans, a regime with what the one before was kept to,
 // and tries the other after 3 iterations that had one, unless nothing can be gained without plans.
 // What was slower is tried again after 16 iterations, or 64 if it was slower by more than a tenth
-// of an iteration, then after four times as many, and so on. A trial takes 2 iterations, or 1 if
+// of an iteration, then after four times as many, and so on; plans also once they would have won
+// twice of what they would have won when they were tried. A trial takes 2 iterations, or 1 if
 // that is as clear, and one more at either end, which count for neither way, as the first 2 of a
 // loop. So of its first 200 iterations in one regime at most 16 run the slower way or show its
 // traces, and at most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of
@@ -57,6 +58,8 @@ class Guard {
   // how right the model was so far.
   void measured(Way way, double promised_s, double iteration_s, double overhead_s,
                 double plain_least_s, double error_s);
+  // A plan for the arrivals as they were would have won so much of an iteration without plans.
+  void missed(double won_s);
   const Pace& pace(Way way) const { return way == Way::plain ? plain_ : planned_; }
 
  private:
@@ -65,6 +68,8 @@ class Guard {
 
   Pace plain_, planned_;
   double promised_s_ = 0;  // by plans, mean
+  prediction::Smoothed missed_s_{0.3};
+  double tried_for_s_ = 0;  // the largest mean of these with which a trial was begun
   Way kept_;
   bool trying_ = false;     // the other
   int tried_ = 0;           // iterations of this trial
@@ -88,6 +93,8 @@ class Guards {
   void promise(std::int64_t iteration, double promised_s);
   // Once all ranks have arrived: when the last one will have its last result, by the model.
   void expect(std::int64_t iteration, double end_s);
+  // Once all ranks have arrived: what a plan would have won, had it known when.
+  void missed(std::int64_t iteration, double won_s);
   // What was chosen for it last; nothing: it was not the last one.
   std::optional<Way> chosen(std::int64_t iteration) const;
   // An iteration, recorded beside the one before if there was one, is over on all ranks.

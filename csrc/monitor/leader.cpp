@@ -56,7 +56,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;
         if (loop.ranks.learn(id.iteration) && loop.planned == id.iteration)
-          expect_results(loop, id.iteration);
+          all_arrived(loop, id.iteration, now_s);
         return false;
       },
   };
@@ -115,8 +115,17 @@ double Leader::transfer_s(const Loop& loop) const {
   return seconds;
 }
 
-// All ranks have arrived. Whom the all-reduce lets go last also starts last, long after the first
-// may need a plan.
+void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const {
+  expect_results(loop, iteration);
+  if (iteration % seldom != 0 || loop.guards.chosen(iteration) != Way::plain) return;
+  std::vector<std::vector<double>> predicted_s;
+  const auto as_it_was = loop.ranks.forecast(iteration, buckets(loop.sizes), now_s, predicted_s);
+  if (as_it_was.buckets.empty()) return;
+  if (const auto plan = choose_.plan(as_it_was))
+    loop.guards.missed(iteration, plan->plain_pace_s - plan->pace_s);
+}
+
+// Whom the all-reduce lets go last also starts last, long after the first may need a plan.
 void Leader::expect_results(Loop& loop, std::int64_t iteration) const {
   const std::size_t planned = loop.keys.size();
   if (!choose_.finish_s || (planned != 0 && planned != loop.sizes.size())) return;

@@ -12,7 +12,8 @@
 //
 // Where the loop was measured to be faster without plans (monitor/guard.h), or plans promise next
 // to nothing, an empty plan is decided as soon as all ranks have started, so that nobody has to
-// wait for it. What next to nothing was is looked at again in every eighth iteration.
+// wait for it. What next to nothing was is looked at again in every eighth iteration; what plans
+// would have won where there are none, too, but only once all ranks have arrived.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +95,7 @@ class Leader {
   double transfer_s(const Loop& loop) const;
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
+  void all_arrived(Loop& loop, std::int64_t iteration, double now_s) const;
   void expect_results(Loop& loop, std::int64_t iteration) const;
 
   int ranks_;

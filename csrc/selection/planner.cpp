@@ -13,6 +13,36 @@ using algorithms::Uses;
 
 namespace {
 
+// A change of what is usual costs time at first, and has to have paid after so many iterations.
+constexpr int horizon = 16;
+
+// After those, if it goes on as in the second half of the ones looked at.
+double far_end_s(const Ends& ends_s) {
+  constexpr int half = look_ahead / 2;
+  if (std::isinf(ends_s.back())) return ends_s.back();  // it was not looked at to the end
+  return ends_s.back() + (horizon - look_ahead) * (ends_s.back() - ends_s[half - 1]) / half;
+}
+
+double near_end_s(const Ends& ends_s) { return ends_s.back(); }
+
+double pace_s(const Ends& ends_s, double start_s) {
+  return (far_end_s(ends_s) - start_s) / horizon;
+}
+
+// The policy that ends first, if it is by so much before another.
+template <typename Policy>
+const Policy& first(const std::vector<Policy>& policies, const Policy& other, double by_s,
+                    double (*end_s)(const Ends&)) {
+  const Policy* best = &other;
+  double before_s = end_s(other.ends_s) - by_s;
+  for (const Policy& policy : policies) {
+    if (!(end_s(policy.ends_s) < before_s)) continue;
+    best = &policy;
+    before_s = end_s(policy.ends_s);
+  }
+  return *best;
+}
+
 // What was planned is remembered by these; a plan's order tells ranks apart by finer ones.
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_quanta = 1e6, most_orders = 1e9;
@@ -221,30 +251,24 @@ bool Planner::can_win(const IterationForecast& forecast, const Policy& plain) co
   double least_s = bound.last_finish_s + smallest(forecast.compute_s);
   for (std::size_t rank = 0; rank < forecast.compute_s.size(); ++rank)
     least_s = std::max(least_s, bound.finish_s[rank] + forecast.compute_s[rank]);
-  const double pace_s = (plain.end_s - largest(forecast.arrivals_s.back())) / look_ahead;
-  return plain.first_end_s - least_s > margin_ * pace_s;
+  const double start_s = largest(forecast.arrivals_s.back());
+  return plain.ends_s.front() - least_s > margin_ * pace_s(plain.ends_s, start_s);
 }
 
 // Means under the forecast and samples around it. Only the best under the forecast are sampled.
-void Planner::sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs) {
-  std::stable_sort(policies.begin(), policies.end(),
-                   [](const Policy& a, const Policy& b) { return a.end_s < b.end_s; });
+void Planner::sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
+                     double (*end_s)(const Ends&)) {
+  std::stable_sort(policies.begin(), policies.end(), [&](const Policy& a, const Policy& b) {
+    return end_s(a.ends_s) < end_s(b.ends_s);
+  });
   if (policies.size() > most_sampled) policies.resize(most_sampled);
   for (Policy& policy : policies) {
-    for (int sample = 1; sample < runs; ++sample)
-      policy.end_s += rollout_.ends_s(policy.now, policy.then, forecast, sample).back();
-    policy.end_s /= runs;
+    for (int sample = 1; sample < runs; ++sample) {
+      const Ends ends_s = rollout_.ends_s(policy.now, policy.then, forecast, sample);
+      for (std::size_t i = 0; i < ends_s.size(); ++i) policy.ends_s[i] += ends_s[i];
+    }
+    for (double& at_s : policy.ends_s) at_s /= runs;
   }
-}
-
-// Of those that end earlier than `before` by so much.
-const Planner::Policy& Planner::earliest(const std::vector<Policy>& policies, const Policy& before,
-                                         double by_s) {
-  const Policy* best = &before;
-  for (const Policy& policy : policies)
-    if (policy.end_s < before.end_s - by_s && (best == &before || policy.end_s < best->end_s))
-      best = &policy;
-  return *best;
 }
 
 Planner::Choice Planner::choose(const IterationForecast& every) {
@@ -255,15 +279,14 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   for (const Way& way : every_plain) messages += rollout_.messages(way, 1);
   const auto without = [&](const IterationForecast& forecast) {
     const std::vector<Way> ways = plain(forecast.buckets);
-    const Ends ends_s = rollout_.ends_s(ways, ways, forecast, 0);
-    return Policy{nullptr, ways, ways, ends_s.front(), ends_s.back()};
+    return Policy{nullptr, ways, ways, rollout_.ends_s(ways, ways, forecast, 0)};
   };
   const double start_s = largest(every.arrivals_s.back());
   const IterationForecast few = grouped(every, messages);
   const Policy plain_of_few = without(few);
   if (!can_win(few, plain_of_few)) {
-    const double pace_s = (plain_of_few.end_s - start_s) / look_ahead;
-    return {nullptr, pace_s, pace_s};
+    const double plain_pace_s = pace_s(plain_of_few.ends_s, start_s);
+    return {nullptr, plain_pace_s, plain_pace_s};
   }
   std::vector<const Algorithm*> candidates;
   for (const Algorithm* candidate : algorithms::candidates()) {
@@ -273,7 +296,7 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     if (ranks_ > most_simulated_ranks && !candidate->pricing.estimate) continue;
     const std::vector<Way> ways = this->ways(*candidate, every.buckets);
     if (same(ways, every_plain)) continue;
-    if (margin_ >= 0 && least_end_s(ways.back(), every) > plain_of_few.end_s) continue;
+    if (margin_ >= 0 && least_end_s(ways.back(), every) > plain_of_few.ends_s.back()) continue;
     candidates.push_back(candidate);
     messages = std::max(messages, rollout_.messages(ways.back(), buckets));
   }
@@ -282,31 +305,32 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   const int runs = samples_it ? samples : 1;
   std::vector<Policy> plain{forecast.buckets.size() == few.buckets.size() ? plain_of_few
                                                                           : without(forecast)};
-  const double margin_s = margin_ * (plain.front().end_s - start_s);
-  const double limit_s = plain.front().end_s - std::min(margin_s, 0.0);
+  const double iteration_s = pace_s(plain.front().ends_s, start_s);
+  const double limit_s =
+      plain.front().ends_s.back() + std::max(1 - margin_ * horizon, 1.0) * iteration_s;
   std::vector<Policy> always;
   for (const Algorithm* candidate : candidates) {
     const std::vector<Way> ways = this->ways(*candidate, forecast.buckets);
-    const Ends ends_s = rollout_.ends_s(ways, ways, forecast, 0, limit_s);
-    always.push_back({candidate, ways, ways, ends_s.front(), ends_s.back()});
+    always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limit_s)});
   }
   std::vector<Policy> all = always;
-  all.push_back(plain.front());
-  sample(plain, forecast, runs);
-  sample(always, forecast, runs);
-  const Policy& usual = earliest(always, plain.front(), margin_s);
+  if (margin_ >= 0) all.push_back(plain.front());
+  sample(plain, forecast, runs, far_end_s);
+  sample(always, forecast, runs, far_end_s);
+  const Policy& usual = first(always, plain.front(), margin_ * iteration_s * horizon, far_end_s);
   std::vector<Policy> once;
   for (const Policy& policy : all) {
-    if (policy.candidate == usual.candidate || policy.first_end_s > usual.first_end_s) continue;
+    if (policy.candidate == usual.candidate || policy.ends_s.front() > usual.ends_s.front())
+      continue;
     const Ends ends_s = rollout_.ends_s(policy.now, usual.now, forecast, 0);
-    once.push_back({policy.candidate, policy.now, usual.now, ends_s.front(), ends_s.back()});
+    once.push_back({policy.candidate, policy.now, usual.now, ends_s});
   }
-  sample(once, forecast, runs);
-  const Policy& best = earliest(once, usual, margin_s / look_ahead);
-  const double plain_pace_s = (plain.front().end_s - start_s) / look_ahead;
+  sample(once, forecast, runs, near_end_s);
+  const Policy& best = first(once, usual, std::max(margin_, 0.0) * iteration_s, near_end_s);
+  const double plain_pace_s = pace_s(plain.front().ends_s, start_s);
   if (!best.candidate) return {nullptr, plain_pace_s, plain_pace_s};
-  const double won_s = (plain.front().end_s - usual.end_s) / look_ahead + usual.end_s - best.end_s;
-  return {best.candidate, plain_pace_s - won_s, plain_pace_s};
+  const double won_s = usual.ends_s.back() - best.ends_s.back();
+  return {best.candidate, pace_s(usual.ends_s, start_s) - won_s, plain_pace_s};
 }
 
 std::vector<ScheduleKey> Planner::keys(const Algorithm& algorithm,

@@ -52,7 +52,7 @@ class Planner {  // thread-safe
   struct Policy {
     const Algorithm* candidate;
     std::vector<Way> now, then;  // in this iteration, in the next ones
-    double first_end_s, end_s;   // as forecast: of this iteration, of the last one looked at
+    Ends ends_s;
   };
 
   double scale_s(const std::vector<Bucket>& buckets) const;
@@ -60,9 +60,8 @@ class Planner {  // thread-safe
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
   double least_end_s(const Way& way, const IterationForecast& forecast) const;
   bool can_win(const IterationForecast& forecast, const Policy& plain) const;
-  void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs);
-  static const Policy& earliest(const std::vector<Policy>& policies, const Policy& before,
-                                double by_s);
+  void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
+              double (*end_s)(const Ends&));
   Choice choose(const IterationForecast& forecast);
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;

@@ -117,6 +117,17 @@ def test_plans_that_win_are_kept(lateness):
     assert guarded <= always + (alone - always) * 0.1
 
 
+def test_plans_that_come_to_promise_far_more_are_tried_again():
+    """Though as many ranks are late as before, and plans had been given up for hundreds more."""
+    late_s = [0.03]
+    job = Job(0.13, 0.1, lambda _: [0.0, late_s[0], 0.0, 0.0])
+    job.run(120)
+    assert not any(job.with_plans[-40:])
+    late_s[0], job.planned_s, job.plain_s = 0.08, 0.04, 0.1
+    job.run(40)
+    assert all(job.with_plans[-8:])
+
+
 def test_whom_a_plan_lets_go_early_counts():
     """Its all-reduces take as long, but the late rank waits for none of it: never given up."""
     job = Job(0.1, 0.1, one_late, freed_s=0.099)
