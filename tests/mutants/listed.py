@@ -197,8 +197,8 @@ MUTANTS = [
     Mutant(
         "only one iteration is looked at",
         "csrc/selection/rollout.h",
-        "constexpr int look_ahead = 4;",
-        "constexpr int look_ahead = 1;",
+        "constexpr int look_ahead = 8; ",
+        "constexpr int look_ahead = 2; ",
     ),
     Mutant(
         "samples are all as forecast",
@@ -209,14 +209,38 @@ MUTANTS = [
     Mutant(
         "a plan needs no margin",
         PLANNER,
-        "if (pace_s < (1 - margin_) * plain_pace_s &&",
-        "if (pace_s < plain_pace_s &&",
+        "first(always, plain.front(), margin_ * iteration_s * horizon, far_end_s)",
+        "first(always, plain.front(), 0, far_end_s)",
     ),
     Mutant(
         "only plans for good are priced",
         PLANNER,
-        "if (won_s > margin_ * total_s || always_s.front() > plain.ends_s.front()) continue;",
-        "continue;",
+        "const Policy& best = first(once, usual,",
+        "const Policy& best = first({}, usual,",
+    ),
+    Mutant(
+        "what is done once is followed by calls without plans",
+        PLANNER,
+        "once.push_back({policy.candidate, policy.now, usual.now, ends_s});",
+        "once.push_back({policy.candidate, policy.now, plain.front().now, ends_s});",
+    ),
+    Mutant(
+        "a change has to pay within the iterations that are looked at",
+        PLANNER,
+        "constexpr int horizon = 16;",
+        "constexpr int horizon = look_ahead;",
+    ),
+    Mutant(
+        "calls without plans are priced as if they knew who is late",
+        PLANNER,
+        "key.segments, false}",
+        "key.segments, true}",
+    ),
+    Mutant(
+        "what plans would have won is forgotten",
+        LEADER,
+        "loop.guards.missed(iteration, plan->plain_pace_s - plan->pace_s);",
+        "loop.guards.missed(iteration, 0);",
     ),
     Mutant(
         "a chain may grow beside other buckets",

@@ -1,6 +1,7 @@
 """Simulated jobs under a real leader: what plans must never do to them."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -67,6 +68,52 @@ def test_a_rank_that_is_late_again_and_again_is_answered(buckets):
     plain = job.ends_s(of, computes_s, ring)
     assert ran["slt"] > 40
     assert job.pace_s(ends, 10) < 0.97 * job.pace_s(plain, 10)
+
+
+def slt(on, arrivals_s):
+    return on.fixed("slt", arrivals_s)
+
+
+# Latencies of a wide area: calls without a plan take a chain, too, in the order of the ranks.
+FAR = {"ranks": 3, "latency_s": 0.02, "jitter": 0.01, "seed": 2}
+
+
+def test_a_chain_in_another_order_is_another_plan():
+    of = cell(**FAR, buckets=2, bytes_per_s=1.25e9, compute_s=4e-4, pattern="moving", delay_s=4e-4)
+    of = replace(of, bucket_elements=146779, jitter=0.1)
+    computes_s = of.computes_s(40)
+    own = job.ends_s(of, computes_s, lambda on, _: on.own)
+    ends, _ = auto.ends_s(of, computes_s)
+    assert job.Job(of).own[0][0] == "slt"
+    assert job.pace_s(ends, 10) < 0.9 * job.pace_s(own, 10)
+    assert job.pace_s(ends, 10) <= 1.01 * job.pace_s(job.ends_s(of, computes_s, slt), 10)
+
+
+def test_a_change_that_costs_much_at_first_is_made():
+    """A chain takes an iteration and a half at first, and from the next one on less than a ring."""
+    of = cell(**FAR, buckets=2, compute_s=0.087, pattern="fixed", delay_s=0.011)
+    of = replace(of, bucket_elements=265433)
+    computes_s = of.computes_s(60)
+    ends, _ = auto.ends_s(of, computes_s)
+    assert job.pace_s(ends, 10) < 0.96 * job.pace_s(job.ends_s(of, computes_s, ring), 10)
+
+
+def test_what_is_done_once_does_not_spoil_what_is_done_for_good():
+    """Alone, another algorithm would be faster every other time, and the chain slower after it."""
+    of = cell(
+        ranks=3,
+        buckets=1,
+        bucket_elements=793136,
+        latency_s=20e-6,
+        bytes_per_s=1.25e9,
+        compute_s=1.2e-3,
+        pattern="fixed",
+        delay_s=0.34e-3,
+        jitter=0.1,
+    )
+    computes_s = of.computes_s(60)
+    ends, _ = auto.ends_s(of, computes_s)
+    assert job.pace_s(ends, 10) <= 1.02 * job.pace_s(job.ends_s(of, computes_s, slt), 10)
 
 
 def test_the_same_job_runs_the_same_again():
