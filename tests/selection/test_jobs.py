@@ -98,6 +98,16 @@ def test_a_change_that_costs_much_at_first_is_made():
     assert job.pace_s(ends, 10) < 0.96 * job.pace_s(job.ends_s(of, computes_s, ring), 10)
 
 
+def test_two_algorithms_in_turn_beat_either():
+    """A chain staggers the ranks; a ring, once, brings them together again, before the next chain."""
+    of = cell(**FAR, buckets=1, bytes_per_s=125e6, compute_s=0.6, pattern="half", delay_s=0.98)
+    of = replace(of, bucket_elements=11513819)
+    computes_s = of.computes_s(60)
+    ends, _ = auto.ends_s(of, computes_s)
+    best_s = min(job.pace_s(job.ends_s(of, computes_s, policy), 10) for policy in (ring, slt))
+    assert job.pace_s(ends, 10) < 0.95 * best_s
+
+
 def test_what_is_done_once_does_not_spoil_what_is_done_for_good():
     """Alone, another algorithm would be faster every other time, and the chain slower after it."""
     of = cell(
