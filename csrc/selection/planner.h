@@ -1,8 +1,11 @@
 // Plans an iteration: how each of its buckets is reduced, so that the job goes on soonest.
 //
 // What a plan is worth is the pace of the job (selection/rollout.h). Without a plan each bucket
-// takes what suits it best where all arrive together. A plan has to be faster than that by a share
-// of the pace, under the forecast and under samples around it, so a doubtful forecast gets no plan.
+// takes what suits it best where all arrive together. First it is found what is fastest from now
+// on, for good; what a change to it costs at first, such as ranks that come to be staggered, has to
+// pay within 16 iterations. Then, what is fastest this once if that follows. Either has to be
+// faster by a share of the pace, under the forecast and under samples around it, so a doubtful
+// forecast gets no plan.
 //
 // As in selection/pattern.h, forecasts that may as well be treated alike are: times count in
 // quanta, and what was chosen for the first of them is remembered. The order of ranks in a plan is

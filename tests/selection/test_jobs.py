@@ -99,7 +99,7 @@ def test_a_change_that_costs_much_at_first_is_made():
 
 
 def test_two_algorithms_in_turn_beat_either():
-    """A chain staggers the ranks; a ring, once, brings them together again, before the next chain."""
+    """A chain staggers the ranks; a ring, once, brings them together before the next chain."""
     of = cell(**FAR, buckets=1, bytes_per_s=125e6, compute_s=0.6, pattern="half", delay_s=0.98)
     of = replace(of, bucket_elements=11513819)
     computes_s = of.computes_s(60)
