@@ -13,126 +13,20 @@ using algorithms::Uses;
 
 namespace {
 
-// A change of what is usual costs time at first, and has to have paid after so many iterations.
-constexpr int horizon = 16;
-
-// After those, if it goes on as in the second half of the ones looked at.
-double far_end_s(const Ends& ends_s) {
-  constexpr int half = look_ahead / 2;
-  if (std::isinf(ends_s.back())) return ends_s.back();  // it was not looked at to the end
-  return ends_s.back() + (horizon - look_ahead) * (ends_s.back() - ends_s[half - 1]) / half;
-}
-
-double near_end_s(const Ends& ends_s) { return ends_s.back(); }
-
-double pace_s(const Ends& ends_s, double start_s) {
-  return (far_end_s(ends_s) - start_s) / horizon;
-}
-
-// The policy that ends first, if it is by so much before another.
-template <typename Policy>
-const Policy& first(const std::vector<Policy>& policies, const Policy& other, double by_s,
-                    double (*end_s)(const Ends&)) {
-  const Policy* best = &other;
-  double before_s = end_s(other.ends_s) - by_s;
-  for (const Policy& policy : policies) {
-    if (!(end_s(policy.ends_s) < before_s)) continue;
-    best = &policy;
-    before_s = end_s(policy.ends_s);
-  }
-  return *best;
-}
-
 // What was planned is remembered by these; a plan's order tells ranks apart by finer ones.
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
-constexpr double most_quanta = 1e6, most_orders = 1e9;
+constexpr double most_orders = 1e9;
 constexpr std::size_t most_known = 512;
 // Messages of an iteration that are simulated in some milliseconds.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
 constexpr int samples = 3;               // the forecast itself and one to either side of it
 constexpr std::size_t most_sampled = 2;  // policies
 
-void check(const IterationForecast& forecast, int ranks) {
-  PATR_CHECK(forecast.arrivals_s.size() == forecast.buckets.size(), ScheduleError,
-             "forecast: expected arrivals of ", forecast.buckets.size(), " buckets, got ",
-             forecast.arrivals_s.size());
-  for (const auto& arrivals_s : forecast.arrivals_s)
-    check_values("arrivals_s", arrivals_s, ranks, -HUGE_VAL);
-  const auto check_optional = [&](const char* name, const std::vector<double>& values) {
-    if (!values.empty()) check_values(name, values, ranks, 0);
-  };
-  check_optional("errors_s", forecast.errors_s);
-  check_optional("compute_s", forecast.compute_s);
-  check_optional("spreads_s", forecast.spreads_s);
-}
-
-double smallest(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
-}
-
-double largest(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
-
-// Moves the first arrival to 0; returns where it was.
-double from_zero(std::vector<std::vector<double>>& arrivals_s) {
-  double first_s = HUGE_VAL;
-  for (const auto& of_bucket_s : arrivals_s)
-    first_s = std::min(first_s, *std::min_element(of_bucket_s.begin(), of_bucket_s.end()));
-  for (auto& of_bucket_s : arrivals_s)
-    for (double& at_s : of_bucket_s) at_s -= first_s;
-  return first_s;
-}
-
-// What forecasts that may as well be treated alike have in common.
-std::vector<double> in_quanta(const IterationForecast& forecast, double quantum_s) {
-  std::vector<double> values;
-  for (const Bucket& bucket : forecast.buckets) {
-    values.push_back(static_cast<double>(bucket.bytes));
-    values.push_back(static_cast<double>(bucket.elements));
-  }
-  const auto add = [&](const std::vector<double>& times_s) {
-    for (const double time_s : times_s)
-      values.push_back(std::nearbyint(std::min(time_s / quantum_s, most_quanta)));
-    values.push_back(-1);
-  };
-  for (const auto& arrivals_s : forecast.arrivals_s) add(arrivals_s);
-  add(forecast.errors_s);
-  add(forecast.compute_s);
-  add(forecast.spreads_s);
-  return values;
-}
-
 bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](const Way& one, const Way& other) {
     const bool alike = one.planned == other.planned || one.algorithm->uses == Uses::nothing;
     return alike && one.algorithm == other.algorithm && one.segments == other.segments;
   });
-}
-
-// With neighbours together, where so many would take too long to simulate; the last stays alone.
-IterationForecast grouped(const IterationForecast& forecast, std::size_t messages) {
-  const std::size_t buckets = forecast.buckets.size();
-  const std::size_t most =
-      std::max<std::size_t>(2, buckets * most_messages / std::max<std::size_t>(messages, 1));
-  if (buckets <= most) return forecast;
-  std::uint64_t all = 0;
-  for (const Bucket& bucket : forecast.buckets) all += bucket.bytes;
-  IterationForecast groups = forecast;
-  groups.buckets.clear();
-  groups.arrivals_s.clear();
-  std::uint64_t before = 0;  // bytes of the groups that are complete
-  Bucket group{0, 0};
-  for (std::size_t b = 0; b < buckets; ++b) {
-    group.bytes += forecast.buckets[b].bytes;
-    group.elements += forecast.buckets[b].elements;
-    const std::uint64_t share = all * (groups.buckets.size() + 1) / (most - 1);
-    if (b + 2 < buckets && before + group.bytes < share) continue;
-    before += group.bytes;
-    groups.buckets.push_back(std::exchange(group, {0, 0}));
-    groups.arrivals_s.push_back(forecast.arrivals_s[b]);
-  }
-  return groups;
 }
 
 }  // namespace
@@ -263,6 +157,7 @@ void Planner::sample(std::vector<Policy>& policies, const IterationForecast& for
   });
   if (policies.size() > most_sampled) policies.resize(most_sampled);
   for (Policy& policy : policies) {
+    if (std::isinf(policy.ends_s.back())) break;
     for (int sample = 1; sample < runs; ++sample) {
       const Ends ends_s = rollout_.ends_s(policy.now, policy.then, forecast, sample);
       for (std::size_t i = 0; i < ends_s.size(); ++i) policy.ends_s[i] += ends_s[i];
@@ -282,7 +177,7 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     return Policy{nullptr, ways, ways, rollout_.ends_s(ways, ways, forecast, 0)};
   };
   const double start_s = largest(every.arrivals_s.back());
-  const IterationForecast few = grouped(every, messages);
+  const IterationForecast few = grouped(every, messages, most_messages);
   const Policy plain_of_few = without(few);
   if (!can_win(few, plain_of_few)) {
     const double plain_pace_s = pace_s(plain_of_few.ends_s, start_s);
@@ -300,33 +195,34 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     candidates.push_back(candidate);
     messages = std::max(messages, rollout_.messages(ways.back(), buckets));
   }
-  const IterationForecast forecast = grouped(every, messages);
+  const IterationForecast forecast = grouped(every, messages, most_messages);
   const bool samples_it = doubtful && messages <= most_messages_sampled;
   const int runs = samples_it ? samples : 1;
   std::vector<Policy> plain{forecast.buckets.size() == few.buckets.size() ? plain_of_few
                                                                           : without(forecast)};
   const double iteration_s = pace_s(plain.front().ends_s, start_s);
-  const double limit_s =
-      plain.front().ends_s.back() + std::max(1 - margin_ * horizon, 1.0) * iteration_s;
+  const Ends limits_s =
+      later(plain.front().ends_s, std::max(1 - margin_ * horizon, 1.0) * iteration_s);
   std::vector<Policy> always;
   for (const Algorithm* candidate : candidates) {
     const std::vector<Way> ways = this->ways(*candidate, forecast.buckets);
-    always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limit_s)});
+    always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limits_s)});
   }
   std::vector<Policy> all = always;
   if (margin_ >= 0) all.push_back(plain.front());
   sample(plain, forecast, runs, far_end_s);
   sample(always, forecast, runs, far_end_s);
-  const Policy& usual = first(always, plain.front(), margin_ * iteration_s * horizon, far_end_s);
+  const Policy& usual = earliest(always, plain.front(), margin_ * iteration_s * horizon, far_end_s);
+  const Ends once_limits_s = later(usual.ends_s, iteration_s / 4);
   std::vector<Policy> once;
   for (const Policy& policy : all) {
     if (policy.candidate == usual.candidate || policy.ends_s.front() > usual.ends_s.front())
       continue;
-    const Ends ends_s = rollout_.ends_s(policy.now, usual.now, forecast, 0);
+    const Ends ends_s = rollout_.ends_s(policy.now, usual.now, forecast, 0, once_limits_s);
     once.push_back({policy.candidate, policy.now, usual.now, ends_s});
   }
   sample(once, forecast, runs, near_end_s);
-  const Policy& best = first(once, usual, std::max(margin_, 0.0) * iteration_s, near_end_s);
+  const Policy& best = earliest(once, usual, std::max(margin_, 0.0) * iteration_s, near_end_s);
   const double plain_pace_s = pace_s(plain.front().ends_s, start_s);
   if (!best.candidate) return {nullptr, plain_pace_s, plain_pace_s};
   const double won_s = usual.ends_s.back() - best.ends_s.back();

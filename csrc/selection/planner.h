@@ -18,7 +18,7 @@
 #include <mutex>
 #include <vector>
 
-#include "selection/rollout.h"
+#include "selection/policy.h"
 #include "selection/selector.h"
 
 namespace patallreduce::selection {
@@ -50,12 +50,6 @@ class Planner {  // thread-safe
   struct Choice {
     const Algorithm* algorithm;  // null: no plan
     double pace_s, plain_pace_s;
-  };
-
-  struct Policy {
-    const Algorithm* candidate;
-    std::vector<Way> now, then;  // in this iteration, in the next ones
-    Ends ends_s;
   };
 
   double scale_s(const std::vector<Bucket>& buckets) const;

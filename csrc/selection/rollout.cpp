@@ -132,21 +132,16 @@ std::size_t Rollout::messages(const Way& way, std::size_t buckets) {
 }
 
 Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
-                     const IterationForecast& forecast, int sample, double limit_s) {
+                     const IterationForecast& forecast, int sample, const Ends& limits_s) {
   const auto ranks = std::size_t(ranks_);
   const std::vector<double>& last_s = forecast.arrivals_s.back();
   const double side = sample == 0 ? 0 : sample % 2 == 1 ? 1 : -1;
   const auto series = static_cast<std::uint64_t>((sample + 1) / 2);
   std::vector<std::vector<double>> expected_s = forecast.arrivals_s;
   PortsBusy busy;
-  Ends ends_s;
-  ends_s.fill(HUGE_VAL);
+  Ends ends_s = no_limits();
   double end_s = -HUGE_VAL;
-  const auto& compute_s = forecast.compute_s;
-  const double least_s =
-      compute_s.empty() ? 0 : *std::min_element(compute_s.begin(), compute_s.end());
   for (int i = 0; i < look_ahead; ++i) {
-    if (end_s + (look_ahead - i) * least_s > limit_s) return ends_s;
     const std::vector<double>& spread_s = i == 0 ? forecast.errors_s : forecast.spreads_s;
     std::vector<std::vector<double>> real_s = expected_s;
     for (std::size_t rank = 0; rank < ranks && side != 0; ++rank) {
@@ -162,9 +157,9 @@ Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
       for (std::size_t b = 0; b < ways.size(); ++b)
         expected_s[b][rank] = next_s - (last_s[rank] - forecast.arrivals_s[b][rank]);
     }
+    if (end_s > limits_s[std::size_t(i)]) break;
     ends_s[std::size_t(i)] = end_s;
   }
-  if (end_s > limit_s) ends_s.back() = HUGE_VAL;
   return ends_s;
 }
 

@@ -11,20 +11,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "algorithms/registry.h"
+#include "selection/forecast.h"
 #include "selection/schedules.h"
 
 namespace patallreduce::selection {
-
-// Seconds. Ranks hand over their buckets in order.
-struct IterationForecast {
-  std::vector<Bucket> buckets;
-  std::vector<std::vector<double>> arrivals_s;  // of this iteration, by bucket and rank; any clock
-  // Per rank; empty: certain.
-  std::vector<double> errors_s;   // standard deviation of its arrivals
-  std::vector<double> compute_s;  // from its last result to its next last arrival; empty: equal
-  std::vector<double> spreads_s;  // standard deviation of that
-};
 
 // How one bucket is reduced.
 struct Way {
@@ -38,15 +28,21 @@ constexpr int most_simulated_ranks = 64;  // more are in closed form, bucket aft
 
 using Ends = std::array<double, look_ahead>;
 
+inline Ends no_limits() {
+  Ends limits_s;
+  limits_s.fill(HUGE_VAL);
+  return limits_s;
+}
+
 class Rollout {
  public:
   Rollout(int ranks, const Link& link) : ranks_(ranks), link_(link), schedules_(ranks, link) {}
 
   // When the last rank has computed again, after each iteration, by the forecast's clock. Sample 0
   // is as forecast; samples 2 n - 1 and 2 n are to either side of it. By bucket, ways: of this
-  // iteration; then: of the next ones. Infinite once it is clear that the last is after `limit_s`.
+  // iteration; then: of the next ones. Infinite from the first one on that is after its limit.
   Ends ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
-              const IterationForecast& forecast, int sample, double limit_s = HUGE_VAL);
+              const IterationForecast& forecast, int sample, const Ends& limits_s = no_limits());
   // That are simulated of an iteration whose buckets are all reduced so; closed forms have none.
   std::size_t messages(const Way& way, std::size_t buckets);
 

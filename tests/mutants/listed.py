@@ -209,14 +209,14 @@ MUTANTS = [
     Mutant(
         "a plan needs no margin",
         PLANNER,
-        "first(always, plain.front(), margin_ * iteration_s * horizon, far_end_s)",
-        "first(always, plain.front(), 0, far_end_s)",
+        "earliest(always, plain.front(), margin_ * iteration_s * horizon, far_end_s)",
+        "earliest(always, plain.front(), 0, far_end_s)",
     ),
     Mutant(
         "only plans for good are priced",
         PLANNER,
-        "const Policy& best = first(once, usual,",
-        "const Policy& best = first({}, usual,",
+        "const Policy& best = earliest(once, usual,",
+        "const Policy& best = earliest({}, usual,",
     ),
     Mutant(
         "what is done once is followed by calls without plans",
@@ -226,7 +226,7 @@ MUTANTS = [
     ),
     Mutant(
         "a change has to pay within the iterations that are looked at",
-        PLANNER,
+        "csrc/selection/policy.h",
         "constexpr int horizon = 16;",
         "constexpr int horizon = look_ahead;",
     ),

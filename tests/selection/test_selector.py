@@ -206,6 +206,13 @@ def test_small_buckets_take_fewer_rounds_than_a_ring():
     assert large == "ring"
 
 
+@pytest.mark.parametrize("ranks", [8, 16])
+def test_where_flows_would_meet_at_a_port_a_ring_is_taken(ranks):
+    """Though the model has fewer latencies in other algorithms, and nothing of such meetings."""
+    selector = _core.Selector(ranks, pat.Link(2e-3, 25e6))
+    assert selector.choose(ELEMENTS, 4, [0.0] * ranks)[0] == "ring"
+
+
 @pytest.mark.parametrize(("ranks", "elements"), [(2, 95_000), (4, 116_500)])
 def test_beside_others_the_ports_count_and_not_the_latency(ranks, elements):
     """Alone a message of some latencies takes fewer rounds than a ring's."""
