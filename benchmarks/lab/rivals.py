@@ -11,7 +11,17 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-PATALLREDUCE = ("ring", "slt", "slt_dynamic", "prr", "clairvoyant", "reproducible", "auto")
+PATALLREDUCE = (
+    "ring",
+    "rabenseifner",
+    "recursive_doubling",
+    "slt",
+    "slt_dynamic",
+    "prr",
+    "clairvoyant",
+    "reproducible",
+    "auto",
+)
 RIVALS = ("gloo", "openmpi")
 
 

@@ -66,7 +66,7 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
   double scale_s(std::uint64_t message_bytes) const;
   void classify(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
   std::vector<Choice> price_class(const PatternClass& pattern_class);
-  static Choice best_of(const std::vector<Choice>& all, double margin_s, double meet_s);
+  static Choice best_of(const std::vector<Choice>& all, double margin_s, double partners_s);
 
   const int ranks_;
   const Link link_;

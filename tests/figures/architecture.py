@@ -86,6 +86,25 @@ def choice() -> Iterator[Figure]:
     yield Figure(PAGE, text, "simulated", file)
 
 
+def partners() -> Iterator[Figure]:
+    """What it costs where ranks change partners."""
+    file = "allreduce_partners.jsonl"
+
+    def ratio(ranks: int, mib: int) -> str:
+        rabenseifner, ring = (
+            after_s(one(file, algorithm=name, ranks=ranks, bytes=mib << 20))
+            for name in ("rabenseifner", "ring")
+        )
+        return f"{rabenseifner / ring:.2f}"
+
+    text = (
+        f"by *after*, `rabenseifner` takes {ratio(16, 4)} times as long as a ring with 16 ranks "
+        f"and 4 MiB, {ratio(16, 1)} with 16 and 1 MiB, {ratio(8, 4)} and {ratio(8, 1)} with 8, "
+        f"{ratio(4, 4)} and {ratio(4, 1)} with 4"
+    )
+    yield Figure(PAGE, text, "medians", file)
+
+
 def segments() -> Iterator[Figure]:
     """What the rules of the book say of themselves."""
     file = "segments.jsonl"
@@ -140,6 +159,7 @@ def figures() -> Iterator[Figure]:
     yield from orders()
     yield from predictions()
     yield from choice()
+    yield from partners()
     yield from segments()
     yield from bits()
     yield from transports()

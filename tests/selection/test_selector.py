@@ -207,8 +207,8 @@ def test_small_buckets_take_fewer_rounds_than_a_ring():
 
 
 @pytest.mark.parametrize("ranks", [8, 16])
-def test_where_flows_would_meet_at_a_port_a_ring_is_taken(ranks):
-    """Though the model has fewer latencies in other algorithms, and nothing of such meetings."""
+def test_where_many_ranks_would_change_partners_a_ring_is_taken(ranks):
+    """Though the model has fewer latencies in other algorithms, and no price for the change."""
     selector = _core.Selector(ranks, pat.Link(2e-3, 25e6))
     assert selector.choose(ELEMENTS, 4, [0.0] * ranks)[0] == "ring"
 
