@@ -16,11 +16,11 @@ constexpr std::size_t most_known = 512;
 // a chain again serves best: without a margin balanced ranks stay in that cycle for nothing.
 constexpr double margin_scales = 0.06;
 // In whatever else depends on no arrivals ranks change their partners. By the model that costs
-// nothing; of 16 ranks with 1 or 4 MiB, and 8 with 1 MiB, at 25 MB/s it was measured to cost about
-// what a message takes through a port, of 4 ranks nothing (benchmarks/results,
-// allreduce_partners.jsonl). Why is not known: ports that flows share, simulated, do not show it.
+// nothing; among many ranks it was measured to cost up to what a message takes through a port, in
+// jobs more (benchmarks/results/allreduce_partners.jsonl). Why is not known: ports that flows
+// share, simulated, show little of it.
 constexpr double margin_partners = 1;
-constexpr int most_that_change_freely = 4;  // ranks
+constexpr int most_that_change_freely = 8;  // ranks
 // In flight beside one, which hide what latency can be hidden. There the model was measured to be
 // too kind to whatever is not a ring, by a tenth: in one, nobody receives from two ranks. Of the
 // time in which the message passes a port:
