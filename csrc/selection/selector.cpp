@@ -16,9 +16,9 @@ constexpr std::size_t most_known = 512;
 // a chain again serves best: without a margin balanced ranks stay in that cycle for nothing.
 constexpr double margin_scales = 0.06;
 // In whatever else depends on no arrivals ranks change their partners. By the model that costs
-// nothing; among many ranks it was measured to cost up to what a message takes through a port, in
-// jobs more (benchmarks/results/allreduce_partners.jsonl). Why is not known: ports that flows
-// share, simulated, show little of it.
+// nothing; among 16 ranks it was measured to cost half to three quarters of what a message takes
+// through a port (benchmarks/results/allreduce_partners.jsonl), and in a job more. Why is not
+// known: ports that flows share, simulated, show little of it.
 constexpr double margin_partners = 1;
 constexpr int most_that_change_freely = 8;  // ranks
 // In flight beside one, which hide what latency can be hidden. There the model was measured to be
