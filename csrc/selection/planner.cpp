@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "errors.h"
-#include "pricing/lower_bound.h"
+#include "selection/bounds.h"
 
 namespace patallreduce::selection {
 
@@ -123,32 +123,6 @@ std::vector<Way> Planner::ways(const Algorithm& algorithm,
   return ways;
 }
 
-// Of all ways, no matter whether they suit: at the earliest, the end of the last bucket alone and
-// the computations after it.
-double Planner::least_end_s(const Way& way, const IterationForecast& forecast) const {
-  const auto& estimate = way.algorithm->pricing.estimate;
-  if (!estimate) return -HUGE_VAL;
-  std::vector<double> arrivals_s = forecast.arrivals_s.back();
-  if (way.algorithm->uses == Uses::order) std::sort(arrivals_s.begin(), arrivals_s.end());
-  const auto bytes = static_cast<double>(forecast.buckets.back().bytes);
-  return largest(estimate(arrivals_s, way.segments, bytes, link_)) +
-         look_ahead * smallest(forecast.compute_s);
-}
-
-// Whether any all-reduce at all could have the last rank compute again so much sooner.
-bool Planner::can_win(const IterationForecast& forecast, const Policy& plain) const {
-  const std::size_t buckets = forecast.buckets.size();
-  if (margin_ < 0 || std::size_t(ranks_) * buckets * buckets > most_messages) return true;
-  std::vector<std::uint64_t> bytes;
-  for (const Bucket& bucket : forecast.buckets) bytes.push_back(bucket.bytes);
-  const auto bound = pricing::lower_bound(link_, bytes, forecast.arrivals_s);
-  double least_s = bound.last_finish_s + smallest(forecast.compute_s);
-  for (std::size_t rank = 0; rank < forecast.compute_s.size(); ++rank)
-    least_s = std::max(least_s, bound.finish_s[rank] + forecast.compute_s[rank]);
-  const double start_s = largest(forecast.arrivals_s.back());
-  return plain.ends_s.front() - least_s > margin_ * pace_s(plain.ends_s, start_s);
-}
-
 // Means under the forecast and samples around it. Only the best under the forecast are sampled.
 void Planner::sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
                      double (*end_s)(const Ends&)) {
@@ -179,10 +153,10 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   const double start_s = largest(every.arrivals_s.back());
   const IterationForecast few = grouped(every, messages, most_messages);
   const Policy plain_of_few = without(few);
-  if (!can_win(few, plain_of_few)) {
-    const double plain_pace_s = pace_s(plain_of_few.ends_s, start_s);
-    return {nullptr, plain_pace_s, plain_pace_s};
-  }
+  const double few_pace_s = pace_s(plain_of_few.ends_s, start_s);
+  const double first_end_s = least_end_s(few, ranks_, link_);
+  if (margin_ >= 0 && plain_of_few.ends_s.front() - first_end_s <= margin_ * few_pace_s)
+    return {nullptr, few_pace_s, few_pace_s};
   std::vector<const Algorithm*> candidates;
   for (const Algorithm* candidate : algorithms::candidates()) {
     // Where nothing is in doubt the order is the forecast's. Messages that tell who came wait
@@ -191,7 +165,8 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     if (ranks_ > most_simulated_ranks && !candidate->pricing.estimate) continue;
     const std::vector<Way> ways = this->ways(*candidate, every.buckets);
     if (same(ways, every_plain)) continue;
-    if (margin_ >= 0 && least_end_s(ways.back(), every) > plain_of_few.ends_s.back()) continue;
+    if (margin_ >= 0 && least_end_s(every, ways.back(), link_) > plain_of_few.ends_s.back())
+      continue;
     candidates.push_back(candidate);
     messages = std::max(messages, rollout_.messages(ways.back(), buckets));
   }
@@ -204,22 +179,31 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   const Ends limits_s =
       later(plain.front().ends_s, std::max(1 - margin_ * horizon, 1.0) * iteration_s);
   std::vector<Policy> always;
+  const double least_s = least_pace_s(forecast, ranks_, link_);
+  double best_s = iteration_s;
   for (const Algorithm* candidate : candidates) {
+    // Schedules that are made from times take longest to simulate.
+    const bool nearly_best = margin_ >= 0 && best_s - least_s < margin_ / 2 * best_s;
+    if (candidate->uses == Uses::times && nearly_best) continue;
     const std::vector<Way> ways = this->ways(*candidate, forecast.buckets);
     always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limits_s)});
+    best_s = std::min(best_s, pace_s(always.back().ends_s, start_s));
   }
-  std::vector<Policy> all = always;
-  if (margin_ >= 0) all.push_back(plain.front());
   sample(plain, forecast, runs, far_end_s);
   sample(always, forecast, runs, far_end_s);
   const Policy& usual = earliest(always, plain.front(), margin_ * iteration_s * horizon, far_end_s);
-  const Ends once_limits_s = later(usual.ends_s, iteration_s / 4);
+  Ends once_limits_s = later(usual.ends_s, iteration_s / 4);
+  once_limits_s.front() = usual.ends_s.front();
   std::vector<Policy> once;
-  for (const Policy& policy : all) {
-    if (policy.candidate == usual.candidate || policy.ends_s.front() > usual.ends_s.front())
-      continue;
-    const Ends ends_s = rollout_.ends_s(policy.now, usual.now, forecast, 0, once_limits_s);
-    once.push_back({policy.candidate, policy.now, usual.now, ends_s});
+  const auto consider = [&](const Algorithm* candidate, const std::vector<Way>& ways) {
+    if (candidate == usual.candidate) return;
+    const Ends ends_s = rollout_.ends_s(ways, usual.now, forecast, 0, once_limits_s);
+    once.push_back({candidate, ways, usual.now, ends_s});
+  };
+  if (margin_ < 0 || usual.ends_s.front() - first_end_s > margin_ * iteration_s) {
+    for (const Algorithm* candidate : candidates)
+      consider(candidate, this->ways(*candidate, forecast.buckets));
+    if (margin_ >= 0) consider(nullptr, plain.front().now);
   }
   sample(once, forecast, runs, near_end_s);
   const Policy& best = earliest(once, usual, std::max(margin_, 0.0) * iteration_s, near_end_s);
@@ -231,13 +215,12 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
 
 std::vector<ScheduleKey> Planner::keys(const Algorithm& algorithm,
                                        const IterationForecast& forecast, double quantum_s) const {
+  std::vector<std::int32_t> levels;
+  for (const double arrival_s : forecast.arrivals_s.back())
+    levels.push_back(static_cast<std::int32_t>(std::min(arrival_s / quantum_s, most_orders) + 0.5));
   std::vector<ScheduleKey> keys;
   for (std::size_t b = 0; b < forecast.buckets.size(); ++b) {
     const Bucket& bucket = forecast.buckets[b];
-    std::vector<std::int32_t> levels;
-    for (const double arrival_s : forecast.arrivals_s[b])
-      levels.push_back(
-          static_cast<std::int32_t>(std::min(arrival_s / quantum_s, most_orders) + 0.5));
     const int segments = int(segments_for(algorithm, ranks_, bucket, link_));
     keys.push_back(schedules_.key_of(algorithm, segments, bucket, levels, forecast.arrivals_s[b]));
   }

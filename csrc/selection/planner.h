@@ -55,8 +55,6 @@ class Planner {  // thread-safe
   double scale_s(const std::vector<Bucket>& buckets) const;
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
-  double least_end_s(const Way& way, const IterationForecast& forecast) const;
-  bool can_win(const IterationForecast& forecast, const Policy& plain) const;
   void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
               double (*end_s)(const Ends&));
   Choice choose(const IterationForecast& forecast);

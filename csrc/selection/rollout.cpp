@@ -50,6 +50,35 @@ void take_later(const std::vector<double>& by_place_s, const std::vector<std::si
   }
 }
 
+// Whether a job has fallen into step: its last two iterations took as long, and the next one begins
+// as the last one did, or nearly. Then so will all others.
+class Settling {
+ public:
+  // After each iteration: what the next one depends on.
+  void add(double end_s, const std::vector<std::vector<double>>& arrivals_s,
+           const PortsBusy& busy) {
+    const double before_s = std::exchange(iteration_s_, end_s - std::exchange(end_s_, end_s));
+    std::vector<double> state_s;
+    const double first_s = smallest(arrivals_s.front());
+    for (const double at_s : arrivals_s.back()) state_s.push_back(at_s - end_s);
+    for (const auto* until_s : {&busy.sends_until_s, &busy.receives_until_s})
+      for (const double at_s : *until_s) state_s.push_back(std::max(at_s, first_s) - end_s);
+    const auto near = [&](double a_s, double b_s) {
+      return std::abs(a_s - b_s) <= iteration_s_ / 64;
+    };
+    settled_ = std::abs(iteration_s_ - before_s) <= iteration_s_ / 1024 &&
+               std::equal(state_s.begin(), state_s.end(), state_s_.begin(), state_s_.end(), near);
+    state_s_ = std::move(state_s);
+  }
+  bool settled() const { return settled_; }
+  double iteration_s() const { return iteration_s_; }
+
+ private:
+  double end_s_ = HUGE_VAL, iteration_s_ = HUGE_VAL;
+  std::vector<double> state_s_;
+  bool settled_ = false;
+};
+
 }  // namespace
 
 // One that is to be simulated: its collectives, and who is at which place of them.
@@ -114,7 +143,9 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
   std::vector<double> last_s(std::size_t(ranks_), -HUGE_VAL);
   Iteration iteration;
   for (std::size_t b = 0; b < ways.size(); ++b) {
-    const std::vector<double>& planned_s = ways[b].planned ? expected_s[b] : together_s;
+    const std::vector<double>& of_all_s =
+        ways[b].algorithm->uses == Uses::order ? expected_s.back() : expected_s[b];
+    const std::vector<double>& planned_s = ways[b].planned ? of_all_s : together_s;
     if (ranks_ > most_simulated_ranks) {
       estimate(ways[b], buckets[b], planned_s, real_s[b], last_s);
     } else {
@@ -141,7 +172,8 @@ Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
   PortsBusy busy;
   Ends ends_s = no_limits();
   double end_s = -HUGE_VAL;
-  for (int i = 0; i < look_ahead; ++i) {
+  Settling settling;
+  const auto run = [&](int i) {
     const std::vector<double>& spread_s = i == 0 ? forecast.errors_s : forecast.spreads_s;
     std::vector<std::vector<double>> real_s = expected_s;
     for (std::size_t rank = 0; rank < ranks && side != 0; ++rank) {
@@ -156,6 +188,14 @@ Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
       end_s = std::max(end_s, next_s);
       for (std::size_t b = 0; b < ways.size(); ++b)
         expected_s[b][rank] = next_s - (last_s[rank] - forecast.arrivals_s[b][rank]);
+    }
+    if (side == 0) settling.add(end_s, expected_s, busy);
+  };
+  for (int i = 0; i < look_ahead; ++i) {
+    if (settling.settled()) {
+      end_s += settling.iteration_s();
+    } else {
+      run(i);
     }
     if (end_s > limits_s[std::size_t(i)]) break;
     ends_s[std::size_t(i)] = end_s;
