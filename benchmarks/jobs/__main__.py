@@ -26,7 +26,7 @@ from . import auto, job
 from .cells import NOBODY, RANKS, Cell, draw
 from .report import picture, summary
 
-FIXED = ("ring", "slt", "prr")
+FIXED = ("ring", "slt", "slt_by_bucket", "prr")
 
 
 def measure(arguments: tuple[Cell, int, int]) -> dict[str, Any]:

@@ -39,7 +39,13 @@ class Job:
         self.own: list[Key] = [own[:4]] * cell.buckets  # what calls take without a plan
 
     def fixed(self, name: str, arrivals_s: Arrivals) -> list[Key]:
-        """Every bucket by one algorithm, which is told the real arrivals."""
+        """Every bucket by one algorithm, which is told the real arrivals.
+
+        Chains have one order of the ranks, that of the last bucket's arrivals; as `slt_by_bucket`,
+        each bucket its own.
+        """
+        by_bucket = name != "slt"
+        name = name.removesuffix("_by_bucket")
         algorithm = _core.find_algorithm(name, "all_reduce")
         segments = algorithm.segments(
             self.cell.ranks, self._message_bytes, self.cell.bucket_elements, self.cell.link
@@ -50,7 +56,8 @@ class Job:
         for row in arrivals_s:
             first_s = min(row)
             hints = [float(round((at_s - first_s) / half_s)) for at_s in row]
-            keys.append((name, segments, hints if name == "prr" else row, 2.0))
+            order = row if by_bucket else arrivals_s[-1]
+            keys.append((name, segments, hints if name == "prr" else order, 2.0))
         return keys
 
     def arrivals_s(self, compute_s: list[float]) -> Arrivals:
