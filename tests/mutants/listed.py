@@ -221,8 +221,32 @@ MUTANTS = [
     Mutant(
         "what is done once is followed by calls without plans",
         PLANNER,
-        "once.push_back({policy.candidate, policy.now, usual.now, ends_s});",
-        "once.push_back({policy.candidate, policy.now, plain.front().now, ends_s});",
+        "once.push_back({candidate, ways, usual.now, ends_s});",
+        "once.push_back({candidate, ways, plain.front().now, ends_s});",
+    ),
+    Mutant(
+        "each bucket's chain has its own order",
+        ROLLOUT,
+        "ways[b].algorithm->uses == Uses::order ? expected_s.back() : expected_s[b];",
+        "expected_s[b];",
+    ),
+    Mutant(
+        "each bucket's chain is planned in its own order",
+        PLANNER,
+        "for (const double arrival_s : forecast.arrivals_s.back())",
+        "for (const double arrival_s : forecast.arrivals_s.front())",
+    ),
+    Mutant(
+        "a job has fallen into step after any two iterations",
+        ROLLOUT,
+        "settled_ = std::abs(iteration_s_ - before_s) <= iteration_s_ / 1024 &&",
+        "settled_ = !state_s_.empty() ||",
+    ),
+    Mutant(
+        "what takes long to simulate is never priced",
+        PLANNER,
+        "const bool nearly_best = margin_ >= 0 &&",
+        "const bool nearly_best = margin_ >= 0 ||",
     ),
     Mutant(
         "a change has to pay within the iterations that are looked at",

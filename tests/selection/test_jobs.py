@@ -89,6 +89,17 @@ def test_a_chain_in_another_order_is_another_plan():
     assert job.pace_s(ends, 10) <= 1.01 * job.pace_s(job.ends_s(of, computes_s, slt), 10)
 
 
+def test_chains_of_many_small_buckets_are_as_fast_as_with_foresight():
+    """They are in one order: ranks that arrive nearly together have another in every bucket."""
+    of = cell(**FAR, buckets=16, bytes_per_s=1.25e9, compute_s=0.96e-3, pattern="uniform")
+    of = replace(of, ranks=8, bucket_elements=19267, delay_s=0.17e-3, jitter=0.0)
+    computes_s = of.computes_s(40)
+    own = job.ends_s(of, computes_s, lambda on, _: on.own)
+    ends, _ = auto.ends_s(of, computes_s)
+    assert job.pace_s(ends, 10) < 0.9 * job.pace_s(own, 10)
+    assert job.pace_s(ends, 10) <= 1.01 * job.pace_s(job.ends_s(of, computes_s, slt), 10)
+
+
 def test_a_change_that_costs_much_at_first_is_made():
     """A chain takes an iteration and a half at first, and from the next one on less than a ring."""
     of = cell(**FAR, buckets=2, compute_s=0.087, pattern="fixed", delay_s=0.011)

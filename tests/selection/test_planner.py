@@ -228,6 +228,16 @@ def test_a_plan_has_the_order_of_its_own_forecast():
         assert all(order[first] < order[second] for _, _, order, _ in keys)
 
 
+def test_all_buckets_of_a_plan_have_the_order_of_the_last():
+    """Chains in several orders would wait for each other at the ports."""
+    compute_s = [0.15, 0.152, 0.154, 0.9]
+    arrivals_s = spaced(compute_s)
+    arrivals_s[0][:3] = reversed(arrivals_s[0][:3])
+    planner = _core.Planner(4, LINK)
+    keys, _, _ = planner.plan(SIZES, arrivals_s, [], [0.15, 0.15, 0.15, 0.9], [])
+    assert [(name, order) for name, _, order, _ in keys] == [("slt", [0, 1, 2, 3])] * len(SIZES)
+
+
 def test_results_are_told_of_as_many_keys_as_buckets():
     planner = _core.Planner(2, LINK)
     assert planner.finish_s([], []) == []
