@@ -99,6 +99,7 @@ class Guards {
   std::optional<Way> chosen(std::int64_t iteration) const;
   // An iteration, recorded beside the one before if there was one, is over on all ranks.
   void over(const IterationRecord* before, const IterationRecord& record, double plain_least_s);
+  const Regime& regime() const { return regime_; }  // at hand
   // Of the regime at hand; nothing before its first iteration.
   std::optional<Guard> guard() const;
 

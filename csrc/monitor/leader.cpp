@@ -11,9 +11,11 @@ namespace patallreduce::monitor {
 namespace {
 
 constexpr std::size_t most_loops = 256;
-// Where plans promise less of an iteration, on the mean, every eighth iteration looks for one.
+// Where plans promise less of an iteration, on the mean, they are looked for in few: all ranks wait
+// while one is planned.
 constexpr double least_promise = 0.005;
-constexpr std::int64_t seldom = 8;
+constexpr std::int64_t seldom = 8, very_seldom = 64;
+constexpr std::int64_t missed_every = 16;  // iterations; it takes a core of the leader's host
 
 std::vector<selection::Bucket> buckets(const std::vector<BucketSize>& sizes) {
   std::vector<selection::Bucket> buckets;
@@ -92,12 +94,29 @@ bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
     const auto regime = Guards::regime_of(loop.ranks.lateness_s(), transfer_s(loop));
     way = loop.guards.choose(iteration, regime);
   }
-  return *way == Way::plain || (iteration % seldom != 0 && !loop.promises_enough());
+  return *way == Way::plain || !loop.looks_for_plan(iteration);
 }
 
 // Before enough plans were looked for, they may be worth anything.
 bool Leader::Loop::promises_enough() const {
   return promised_s.count() < seldom || promised_s.mean() >= least_promise * plain_pace_s;
+}
+
+bool Leader::Loop::looks_for_plan(std::int64_t iteration) {
+  if (looked_in != guards.regime()) {
+    looked_in = guards.regime();
+    next_look = iteration;
+    look_every = seldom;
+  }
+  return promises_enough() || iteration >= next_look;
+}
+
+// Of an iteration without plans, and of what a plan is faster.
+void Leader::Loop::note_promise(std::int64_t iteration, const IterationPlan& plan) {
+  plain_pace_s = plan.plain_pace_s;
+  promised_s.add(plan.plain_pace_s - plan.pace_s);
+  next_look = iteration + look_every;
+  look_every = promises_enough() ? seldom : std::clamp(2 * look_every, seldom, very_seldom);
 }
 
 // Who asks waits no longer than plans promise to win.
@@ -117,7 +136,7 @@ double Leader::transfer_s(const Loop& loop) const {
 
 void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const {
   expect_results(loop, iteration);
-  if (iteration % seldom != 0 || loop.guards.chosen(iteration) != Way::plain) return;
+  if (iteration % missed_every != 0 || loop.guards.chosen(iteration) != Way::plain) return;
   std::vector<std::vector<double>> predicted_s;
   const auto as_it_was = loop.ranks.forecast(iteration, buckets(loop.sizes), now_s, predicted_s);
   if (as_it_was.buckets.empty()) return;
@@ -180,10 +199,7 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   }
   const auto chosen = predicts && !without ? choose_.plan(expected) : std::nullopt;
   loop.keys = chosen ? chosen->keys : std::vector<ScheduleKey>();
-  if (chosen) {
-    loop.plain_pace_s = chosen->plain_pace_s;
-    loop.promised_s.add(chosen->plain_pace_s - chosen->pace_s);
-  }
+  if (chosen) loop.note_promise(id.iteration, *chosen);
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {
     const BucketSize& size = loop.sizes[b];
     plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});

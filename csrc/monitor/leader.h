@@ -12,8 +12,9 @@
 //
 // Where the loop was measured to be faster without plans (monitor/guard.h), or plans promise next
 // to nothing, an empty plan is decided as soon as all ranks have started, so that nobody has to
-// wait for it. What next to nothing was is looked at again in every eighth iteration; what plans
-// would have won where there are none, too, but only once all ranks have arrived.
+// wait for it. What next to nothing was is looked at again after 8 iterations, then 16, up to 64,
+// and in a new regime of arrivals at once. What plans would have won where there are none is looked
+// at in every 16th iteration, once all ranks have arrived.
 #pragma once
 
 #include <cstdint>
@@ -75,14 +76,19 @@ class Leader {
   struct Loop {
     explicit Loop(int number) : ranks(number) {}
     bool promises_enough() const;
+    bool looks_for_plan(std::int64_t iteration);
+    void note_promise(std::int64_t iteration, const IterationPlan& plan);
     double patience_s() const;
 
     Ranks ranks;
-    std::vector<BucketSize> sizes;          // as the leader's own last iteration had them
-    std::int64_t planned = -1;              // newest iteration with a plan
-    std::vector<ScheduleKey> keys;          // of that plan
-    double plain_pace_s = 0;                // as forecast: of an iteration without plans
-    prediction::Smoothed promised_s{0.1};   // what a plan is faster than that
+    std::vector<BucketSize> sizes;         // as the leader's own last iteration had them
+    std::int64_t planned = -1;             // newest iteration with a plan
+    std::vector<ScheduleKey> keys;         // of that plan
+    double plain_pace_s = 0;               // as forecast: of an iteration without plans
+    prediction::Smoothed promised_s{0.1};  // what a plan is faster than that
+    std::int64_t next_look = 0;            // iteration, where that is next to nothing
+    std::int64_t look_every = 0;           // iterations
+    Guards::Regime looked_in;
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started
     int started = 0;                        // ranks that have
