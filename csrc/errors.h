@@ -3,6 +3,7 @@
 // A message says what was expected, what came, and on which rank. The core never prints.
 #pragma once
 
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -16,11 +17,13 @@ struct ScheduleError : std::invalid_argument {
 };
 
 // A peer or the network failed. The communicator is dead afterwards. `rank` is the
-// rank the error names, -1 where none can be named.
+// rank the error names, -1 where none can be named. `completed`: of how many collectives of the
+// communicator all surviving ranks have the result, the first ones; -1 where it is not known.
 struct TransportError : std::runtime_error {
-  explicit TransportError(const std::string& what, int rank_ = -1)
-      : std::runtime_error(what), rank(rank_) {}
+  explicit TransportError(const std::string& what, int rank_ = -1, std::int64_t completed_ = -1)
+      : std::runtime_error(what), rank(rank_), completed(completed_) {}
   int rank;
+  std::int64_t completed;
 };
 
 // A peer's process died or left.

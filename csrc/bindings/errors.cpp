@@ -2,6 +2,8 @@
 // MismatchError carry the rank they name in `.rank`, CudaError the device in `.device`.
 #include "errors.h"
 
+#include <map>
+
 #include "bindings/bindings.h"
 
 namespace patallreduce::bindings {
@@ -14,15 +16,17 @@ struct Classes {
 };
 Classes* classes = nullptr;
 
-// `names`: the attribute that says whom the error names, by number; a negative one is nobody.
-void set(const py::object& type, const std::exception& error, const char* names, int number) {
+// Attributes, by name; a negative number is none.
+void set(const py::object& type, const std::exception& error,
+         const std::map<const char*, std::int64_t>& attributes) {
   py::object value = type(error.what());
-  value.attr(names) = number < 0 ? py::object(py::none()) : py::object(py::int_(number));
+  for (const auto& [name, number] : attributes)
+    value.attr(name) = number < 0 ? py::object(py::none()) : py::object(py::int_(number));
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
 void set(const py::object& type, const TransportError& error) {
-  set(type, error, "rank", error.rank);
+  set(type, error, {{"rank", error.rank}, {"completed", error.completed}});
 }
 
 }  // namespace
@@ -41,7 +45,9 @@ void bind_errors(py::module_& m) {
   classes = new Classes;
   classes->transport = make("TransportError", builtin(PyExc_RuntimeError),
                             "A peer or the network failed; the communicator is dead. `rank`: the "
-                            "rank it names, or None.");
+                            "rank it names, or None. `completed`: how many of the communicator's "
+                            "collectives, from the first on, all surviving ranks have the results "
+                            "of, or None.");
   classes->timeout =
       make("TransportTimeout", py::make_tuple(classes->transport, builtin(PyExc_TimeoutError)),
            "A deadline passed; `rank` did not come or answer.");
@@ -52,6 +58,7 @@ void bind_errors(py::module_& m) {
   classes->cuda = make("CudaError", builtin(PyExc_RuntimeError),
                        "The GPU kernels, CUDA or a device failed. `device`: its ordinal, or None.");
   classes->transport.attr("rank") = py::none();
+  classes->transport.attr("completed") = py::none();
   classes->cuda.attr("device") = py::none();
   py::register_exception_translator([](std::exception_ptr pointer) {
     if (!pointer) return;
@@ -66,7 +73,7 @@ void bind_errors(py::module_& m) {
     } catch (const TransportError& error) {
       set(classes->transport, error);
     } catch (const CudaError& error) {
-      set(classes->cuda, error, "device", error.device);
+      set(classes->cuda, error, {{"device", error.device}});
     }
   });
 }

@@ -162,9 +162,13 @@ void bind_executor(py::module_& m) {
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", py::overload_cast<const std::string&>(&Engine::abort), "why"_a,
            py::call_guard<py::gil_scoped_release>())
+      .def("drain", &Engine::drain, "timeout_s"_a, py::call_guard<py::gil_scoped_release>(),
+           "Seconds for which other ranks may still wait for what this rank sends.")
       .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
+      .def("check_process", &Engine::check_process)
       .def("check",
            [](const Engine& engine) {
+             engine.check_process();
              if (const auto f = engine.failure()) raise(*f);
            })
       .def("algorithm_now", &Engine::algorithm_now, "call"_a,

@@ -44,7 +44,9 @@ std::shared_ptr<Monitor> make_monitor(std::shared_ptr<Transport> transport,
                                       std::shared_ptr<Engine> engine, double clock_skew_s) {
   MonitorOptions options;
   options.clock_skew_s = clock_skew_s;
-  options.planned = [engine](std::shared_ptr<const Plan> plan) { engine->plan(std::move(plan)); };
+  options.planned = [engine](std::shared_ptr<const Plan> plan) {
+    return engine->plan(std::move(plan));
+  };
   options.ended = [engine](const std::string& why) { engine->end_plans(why); };
   return make_owned<Monitor>(std::move(transport), std::move(options));
 }

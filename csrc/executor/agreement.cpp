@@ -1,27 +1,19 @@
 #include "executor/agreement.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
-#include "clock.h"
 #include "errors.h"
 
 namespace patallreduce::executor {
-
-namespace {
-
-constexpr double linger_s = 0.02;  // for an abort to leave before connections are cut
-
-}  // namespace
 
 Agreement::Agreement(Transport& transport)
     : rank_(transport.rank()),
       ranks_(transport.ranks()),
       transport_(transport),
       greeted_(ranks_, 0),
+      needs_nothing_(ranks_, 0),
       places_(ranks_) {
-  note_hello(rank_);
+  greeted_[rank_] = needs_nothing_[rank_] = 1;
 }
 
 void Agreement::tell(int peer, const Message& message) {
@@ -32,6 +24,17 @@ void Agreement::tell_all(const Message& message) {
   const std::string bytes = encode(message);
   for (int peer = 0; peer < ranks_; ++peer)
     if (peer != rank_ && !left_.count(peer)) transport_.control(peer, bytes);
+}
+
+void Agreement::note_hello(int from, const Hello& hello) {
+  if (hello.version != protocol_version) {
+    throw MismatchError(
+        concat("rank ", rank_, " speaks version ", protocol_version,
+               " of the protocol between ranks, rank ", from, " speaks version ", hello.version,
+               ": expected the same release of patallreduce on all ranks"),
+        from);
+  }
+  greeted_[from] = 1;
 }
 
 int Agreement::missing() const {
@@ -56,6 +59,16 @@ void Agreement::compare(std::uint64_t seq, int a, const Call& call_a, int b, con
   throw MismatchError(concat("collective ", seq, " differs between ranks: rank ", a, " called ",
                              describe(call_a), "; rank ", b, " called ", describe(call_b)),
                       a);
+}
+
+void Agreement::note_bye(int from, const Bye& bye) {
+  left_[from] = bye.called;
+  note_needs_nothing(from);
+  tell(from, ByeHeard{});
+}
+
+bool Agreement::may_leave() const {
+  return std::find(needs_nothing_.begin(), needs_nothing_.end(), 0) == needs_nothing_.end();
 }
 
 std::vector<BindPlaces> Agreement::note_arrival(std::uint64_t seq, int rank) {
@@ -84,23 +97,19 @@ void Agreement::check_present(std::uint64_t seq) const {
   }
 }
 
-void Agreement::check_goodbye(const Events::Lost& loss, const std::string& during) const {
+void Agreement::note_lost(const Events::Lost& loss, const std::string& during) {
+  note_needs_nothing(loss.rank);
   if (left_.count(loss.rank)) return;
   throw PeerLostError(concat("rank ", loss.rank, " was lost", during, ": ", loss.reason,
                              " (seen by rank ", rank_, ")"),
                       loss.rank);
 }
 
-void Agreement::tell_failure(const Failure& failure) {
+void Agreement::tell(const Failure& failure, bool decided) {
   // Not the dead one: UCX would look for its memory, and complain.
   if (failure.kind == Kind::lost) left_.emplace(failure.rank, 0);
-  tell_all(Abort{static_cast<std::uint8_t>(failure.kind), failure.rank, failure.what});
-  Events ignored;
-  const double until_s = now_s() + linger_s;
-  while (now_s() < until_s) {
-    transport_.progress(ignored);
-    sched_yield();
-  }
+  tell_all(Abort{static_cast<std::uint8_t>(failure.kind), failure.rank, failure.what,
+                 failure.completed, decided});
 }
 
 }  // namespace patallreduce::executor

@@ -30,7 +30,8 @@ class Agreement {
   void tell(int peer, const Message& message);
   void tell_all(const Message& message);  // but those that left
 
-  void note_hello(int from) { greeted_[from] = 1; }
+  // Throws MismatchError if that rank speaks another version.
+  void note_hello(int from, const Hello& hello);
   // The first rank that has not said hello; -1: none.
   int missing() const;
 
@@ -50,20 +51,26 @@ class Agreement {
   void forget_places(std::uint64_t seq) { places_told_.erase(seq); }
 
   // `from` has closed after `called` collectives.
-  void note_bye(int from, std::uint64_t called) { left_[from] = called; }
+  void note_bye(int from, const Bye& bye);
+  bool has_left(int rank) const { return left_.count(rank) > 0; }
+  // It has heard this rank's Bye, has closed itself, or failed.
+  void note_needs_nothing(int rank) { needs_nothing_[rank] = 1; }
+  // Whether no other rank waits for anything that this one sent.
+  bool may_leave() const;
   // Throws PeerLostError if a rank has closed that did not call `seq`.
   void check_present(std::uint64_t seq) const;
   // A connection has ended. Throws PeerLostError, unless that rank said goodbye: what still needs
   // it failed then. `during`: what this rank was doing.
-  void check_goodbye(const Events::Lost& loss, const std::string& during) const;
-  // Tells all others why it is over, and gives that the time to leave.
-  void tell_failure(const Failure& failure);
+  void note_lost(const Events::Lost& loss, const std::string& during);
+  // Tells all others why it is over.
+  void tell(const Failure& failure, bool decided);
 
  private:
   const int rank_;
   const int ranks_;
   Transport& transport_;
   std::vector<char> greeted_;          // [rank]
+  std::vector<char> needs_nothing_;    // [rank], of this one
   std::map<int, std::uint64_t> left_;  // ranks that closed, and how many collectives they called
   Places places_;                      // on rank 0
   std::map<std::uint64_t, std::vector<Place>> places_told_;  // by collective

@@ -1,6 +1,7 @@
 #include "executor/calls.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace patallreduce::executor {
 
 namespace {
 
-constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of another
+constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of what it has finished
 
 }  // namespace
 
@@ -30,7 +31,8 @@ bool Calls::take(Inbox& inbox) {
   bool any = false;
   for (;;) {
     if (!unplanned_) {
-      if (pending_.size() >= seq_ahead || !(unplanned_ = inbox.take())) return any;
+      const bool far_ahead = !pending_.empty() && pending_.begin()->first + seq_ahead <= called_;
+      if (far_ahead || !(unplanned_ = inbox.take())) return any;
       any = true;
     }
     if (!resolve(*unplanned_)) {
@@ -165,6 +167,8 @@ void Calls::begin_dynamic(std::uint64_t seq) {
     if (own != places.end()) make_operation(seq, pending, own->place);
     if (!pending.operation) return;
   }
+  // Who tells places called something else here; that the announcements tell.
+  if (pending.operation->place() < 0) return agreement_.forget_places(seq);
   for (const Place& place : places) pending.operation->bind_place(place);
   agreement_.forget_places(seq);
   if (pending.ticket && !pending.operation->arrived()) {
@@ -227,6 +231,20 @@ void Calls::check_present() const {
   for (const auto& [seq, pending] : pending_)
     if (pending.ticket) agreement_.check_present(seq);
   if (unplanned_) agreement_.check_present(unplanned_->ticket->seq);
+}
+
+std::uint64_t Calls::completed() const {
+  for (const auto& [seq, pending] : pending_)
+    if (pending.ticket && !pending.ticket->done) return seq;
+  return called_;
+}
+
+double Calls::owes_until_s() const {
+  double until_s = -HUGE_VAL;
+  for (const auto& [seq, pending] : pending_)
+    if (pending.ticket && pending.ticket->done)
+      until_s = std::max(until_s, pending.ticket->arrival_s + pending.timeout_s);
+  return until_s;
 }
 
 bool Calls::sending() const {

@@ -43,12 +43,17 @@ class Calls {
   // Throws PeerLostError if a rank has closed before it called what was called here.
   void check_present() const;
 
+  // How many collectives, the first ones, have their results here.
+  std::uint64_t completed() const;
   std::uint64_t called() const { return called_ + (unplanned_ ? 1 : 0); }
   // Whether something called here waits, or was announced.
   bool pending() const { return !pending_.empty() || unplanned_; }
   bool in_flight() const { return !pending_.empty(); }
   // Whether something called here is not over.
   bool sending() const;
+  // The last deadline of those whose results are here and still on their way to others;
+  // -infinite: none.
+  double owes_until_s() const;
   // " during collective ..." for messages; empty: during none that was called here.
   std::string during() const;
   // In the order of their numbers; `see` takes a Waiting.

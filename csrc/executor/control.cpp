@@ -1,5 +1,6 @@
 #include "executor/control.h"
 
+#include "executor/failure.h"
 #include "wire.h"
 
 namespace patallreduce::executor {
@@ -52,6 +53,8 @@ struct Encoder {
     out.put(m.kind);
     out.put(m.rank);
     out.put(m.what);
+    out.put(m.completed);
+    out.put(static_cast<std::uint8_t>(m.decided));
   }
   void operator()(const Bye& m) { out.put(m.called); }
   void operator()(const PlansEnd& m) {
@@ -62,6 +65,7 @@ struct Encoder {
       out.put(iteration);
     }
   }
+  void operator()(const ByeHeard&) {}
   void operator()(const BindPlaces& m) {
     out.put(m.seq);
     out.put(static_cast<std::uint32_t>(m.places.size()));
@@ -107,6 +111,9 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
       abort.kind = in.get<std::uint8_t>();
       abort.rank = in.get<std::int32_t>();
       abort.what = in.text(16 * 1024);
+      abort.completed = in.get<std::uint64_t>();
+      abort.decided = in.get<std::uint8_t>() != 0;
+      in.require(abort.kind <= static_cast<std::uint8_t>(Kind::mismatch));
       in.require(abort.rank >= -1 && abort.rank < ranks);
       message = std::move(abort);
       break;
@@ -140,6 +147,9 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
       message = std::move(told);
       break;
     }
+    case 7:
+      message = ByeHeard{};
+      break;
     default:
       return std::nullopt;
   }

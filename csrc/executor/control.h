@@ -13,6 +13,9 @@
 
 namespace patallreduce::executor {
 
+// Of these messages, of tags, and of what schedules are made from.
+constexpr std::uint32_t protocol_version = 1;
+
 // The sender's transport works and its library speaks this version.
 struct Hello {
   std::uint32_t version;
@@ -30,11 +33,13 @@ struct Pulse {
   bool answer;
 };
 
-// The communicator failed. kind: see Failure.
+// The communicator failed: a Failure, as the sender noticed it, or as all ranks are to take it.
 struct Abort {
   std::uint8_t kind;
   std::int32_t rank;
   std::string what;
+  std::uint64_t completed;
+  bool decided;
 };
 
 // The sender closes after `called` collectives, all of them finished.
@@ -54,7 +59,11 @@ struct BindPlaces {
   std::vector<Place> places;
 };
 
-using Message = std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd, BindPlaces>;
+// The sender has heard the receiver's Bye, and all that was sent before it.
+struct ByeHeard {};
+
+using Message =
+    std::variant<Hello, Announcement, Pulse, Abort, Bye, PlansEnd, BindPlaces, ByeHeard>;
 
 std::string encode(const Message& message);
 // Nothing if the bytes are malformed: lengths and enumerators are checked before use.

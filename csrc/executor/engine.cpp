@@ -1,6 +1,10 @@
 #include "executor/engine.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -14,7 +18,10 @@ using schedule::PlannedBucket;
 
 namespace {
 
+constexpr int leader_rank = 0;  // whose monitor makes plans
 constexpr double idle_before_posting_all_s = 1e-3;
+constexpr double longest_ending_s = 0.5;  // for others to tell how they ended
+constexpr double linger_s = 0.02;         // for a message to leave
 
 }  // namespace
 
@@ -22,10 +29,12 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
     : rank_(transport->rank()),
       ranks_(transport->ranks()),
       transport_(std::move(transport)),
+      process_(getpid()),
       programs_(std::move(options.steps_source), ranks_),
       memory_(options.scratch_bytes),
       agreement_(*transport_),
       watch_(ranks_, rank_),
+      ending_(ranks_, rank_),
       calls_(*transport_, memory_, programs_, plans_, agreement_, outbox_,
              std::move(options.barrier)),
       driver_(*this, *transport_, options.spin_s, options.shares_cores) {}
@@ -34,15 +43,16 @@ Engine::~Engine() { close(0); }
 
 void Engine::start(double timeout_s) {
   auto driving = driver_.lock();
-  agreement_.tell_all(Hello{1});
+  agreement_.tell_all(Hello{protocol_version});
   driver_.drive(driving, now_s() + timeout_s,
-                [&] { return failure() || agreement_.missing() < 0; });
+                [&] { return ending_.begun() || agreement_.missing() < 0; });
   const int missing = agreement_.missing();
-  if (!failure() && missing >= 0) {
+  if (missing >= 0) {
     fail({Kind::timeout, missing,
           concat("rank ", rank_, ": rank ", missing, " did not connect over ", transport_->name(),
                  " within ", timeout_s, " s")});
   }
+  end(driving);
   if (const auto failed = failure()) raise(*failed);
   driver_.start_thread();
 }
@@ -73,6 +83,7 @@ std::shared_ptr<Ticket> Engine::submit_on(std::shared_ptr<StreamQueue> queue, vo
 
 // `wake`: the caller does not go on to drive.
 std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake) {
+  check_process();
   check(submission.call, submission.stream_queue.get());
   const bool queued = submission.queued;
   const std::shared_ptr<Ticket> ticket = submission.ticket;
@@ -117,13 +128,21 @@ void Engine::set_device(std::unique_ptr<Arithmetic> device) {
   memory_.set_device(std::move(device));
 }
 
+void Engine::check_process() const {
+  const int here = getpid();
+  PATR_CHECK(here == process_, TransportError, "this communicator was made by process ", process_,
+             " and cannot be used in its forked child ", here,
+             "; make one there, or start workers with 'spawn'");
+}
+
 bool Engine::wait(const Ticket& ticket, double slice_s) {
+  check_process();
   const auto done = [&] { return ticket.done.load(std::memory_order_acquire); };
   if (!done()) driver_.help(slice_s, done);
   return done();
 }
 
-void Engine::plan(std::shared_ptr<const Plan> plan) {
+bool Engine::plan(std::shared_ptr<const Plan> plan) {
   const auto queue = plans_.queue_of(plan->loop);
   try {  // off the critical path
     for (const PlannedBucket& bucket : plan->buckets) {
@@ -134,8 +153,9 @@ void Engine::plan(std::shared_ptr<const Plan> plan) {
     }
   } catch (const ScheduleError&) {  // the call that needs it will tell
   }
-  plans_.keep(std::move(plan));
+  if (!plans_.keep(std::move(plan)) && rank_ == leader_rank) return false;
   driver_.wake();
+  return true;
 }
 
 void Engine::end_plans(const std::string& reason) {
@@ -144,6 +164,7 @@ void Engine::end_plans(const std::string& reason) {
 
 bool Engine::turn() {
   const Entered entered(memory_.device());
+  if (ending_.begun()) return end_turn();
   bool busy = false;
   try {
     if (const auto end = plans_.untold_end()) {
@@ -162,8 +183,8 @@ bool Engine::turn() {
     }
     look();
   } catch (const std::exception&) {
-    events_.clear();
     fail(failure_of(std::current_exception(), rank_));
+    hear_endings();
   }
   if (busy) all_posted_ = false;
   return busy;
@@ -172,6 +193,7 @@ bool Engine::turn() {
 // A short idle is part of a busy exchange; a long one is a wait for a late rank: let everything
 // come. It also ends any wait that the window of receives could cause.
 double Engine::rest_s(double idle_s) {
+  if (ending_.begun()) return longest_rest_s;
   if (all_posted_ || !calls_.in_flight()) return pending() ? longest_rest_s : -1;
   if (idle_s < idle_before_posting_all_s) return idle_before_posting_all_s;
   all_posted_ = true;
@@ -191,12 +213,12 @@ void Engine::handle(const Events& events) {
     if (const auto message = decode(bytes, ranks_)) handle(from, *message, now);
   }
   for (const Token token : events.finished) calls_.note_finished(token);
-  for (const Events::Lost& loss : events.lost) agreement_.check_goodbye(loss, calls_.during());
+  for (const Events::Lost& loss : events.lost) agreement_.note_lost(loss, calls_.during());
 }
 
 void Engine::handle(int from, const Message& message, double now_s) {
   const Overloaded receive{
-      [&](const Hello&) { agreement_.note_hello(from); },
+      [&](const Hello& hello) { agreement_.note_hello(from, hello); },
       [&](const Announcement& announcement) {
         watch_.heard(from, now_s, announcement.seq + 1);
         calls_.note_announcement(from, announcement);
@@ -206,13 +228,23 @@ void Engine::handle(int from, const Message& message, double now_s) {
         if (pulse.answer) agreement_.tell(from, Pulse{calls_.called(), false});
       },
       // Passed on: this rank may end, and be missed by a third, before the third has heard why.
-      [&](const Abort& abort) { raise({Kind{abort.kind}, abort.rank, abort.what}); },
+      [&](const Abort& abort) {
+        agreement_.note_needs_nothing(from);
+        ending_.hear(from, abort);
+        raise({Kind{abort.kind}, abort.rank, abort.what, abort.completed});
+      },
       [&](const Bye& bye) {
-        agreement_.note_bye(from, bye.called);
+        agreement_.note_bye(from, bye);
         calls_.check_present();
       },
-      [&](const PlansEnd& end) { plans_.note_end(end); },
-      [&](const BindPlaces& told) { calls_.bind_places(told); },
+      // Nobody else has these to tell.
+      [&](const PlansEnd& end) {
+        if (from == leader_rank) plans_.note_end(end);
+      },
+      [&](const BindPlaces& told) {
+        if (from == Places::keeper) calls_.bind_places(told);
+      },
+      [&](const ByeHeard&) { agreement_.note_needs_nothing(from); },
   };
   std::visit(receive, message);
 }
@@ -225,27 +257,81 @@ void Engine::look() {
   const double now = now_s();
   if (!watch_.is_due(now)) return;
   watch_.begin(now);
-  calls_.each_waiting([this](const Waiting& waiting) { watch_.see(waiting); });
+  calls_.each_waiting([&](const Waiting& waiting) {
+    if (waiting.for_plan && rank_ == leader_rank && watch_.waits_too_long_for_plan(waiting))
+      end_plans(concat("rank ", rank_, ": its progress monitor made no plan for ",
+                       now - waiting.arrival_s, " s"));
+    watch_.see(waiting);
+  });
   if (watch_.end()) agreement_.tell_all(Pulse{calls_.called(), true});
 }
 
 void Engine::abort(const std::string& why) {
+  check_process();
   abort(Failure{Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)});
 }
 
 void Engine::abort(std::exception_ptr error) { abort(failure_of(error, rank_)); }
 
 void Engine::abort(Failure failure) {
-  const auto driving = driver_.lock();
+  auto driving = driver_.lock();
   const Entered entered(memory_.device());
-  if (!closed_) fail(std::move(failure));
+  if (closed_) return;
+  fail(std::move(failure));
+  end(driving);
 }
 
+// Once it has begun to end: until it has.
+void Engine::end(Driver::Lock& driving) {
+  driver_.drive(driving, HUGE_VAL, [this] { return failure() || !ending_.begun(); });
+}
+
+// What went wrong here: the others are told, and asked. From here on no data moves.
 void Engine::fail(Failure failure) {
-  if (this->failure()) return;
-  agreement_.tell_failure(failure);
+  if (this->failure() || ending_.begun()) return;
+  failure.completed = calls_.completed();
+  ending_.begin(failure, now_s() + longest_ending_s);
+  agreement_.tell(failure, false);  // but whom it names as lost
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (agreement_.has_left(rank)) ending_.note_silent(rank);
+  for (const int rank : watch_.silent()) ending_.note_silent(rank);
+}
+
+void Engine::hear_endings() {
+  for (const auto& [from, bytes] : events_.control) {
+    const auto message = decode(bytes, ranks_);
+    if (!message) continue;
+    if (const auto* told = std::get_if<Abort>(&*message)) ending_.hear(from, *told);
+    if (std::holds_alternative<Bye>(*message)) ending_.note_silent(from);
+  }
+  for (const Events::Lost& loss : events_.lost) ending_.note_silent(loss.rank);
+  events_.clear();
+}
+
+// A turn between the failure here and the error of all ranks.
+bool Engine::end_turn() {
+  if (failure()) return false;
+  try {
+    transport_->progress(events_);
+  } catch (const std::exception&) {  // what it told is all that is known
+  }
+  const bool busy = !events_.empty();
+  hear_endings();
+  const auto decided = ending_.decided(now_s());
+  if (decided) finish(*decided);
+  return busy || decided;
+}
+
+void Engine::finish(const Failure& failure) {
+  agreement_.tell(failure, true);
+  // It has to leave before connections are cut.
+  const double until_s = now_s() + linger_s;
+  for (Events ignored; now_s() < until_s; ignored.clear()) {
+    transport_->progress(ignored);
+    sched_yield();
+  }
   transport_->abandon();
-  const auto shared = std::make_shared<const Failure>(std::move(failure));
+  const auto shared = std::make_shared<const Failure>(failure);
   const auto unstarted = inbox_.end(shared);
   calls_.end(shared);
   refuse(unstarted, shared);
@@ -257,21 +343,35 @@ void Engine::refuse(const std::deque<Submission>& unstarted,
   for (const Submission& one : unstarted) outbox_.finish(one.ticket, one.queued, failure);
 }
 
+double Engine::drain(double timeout_s) {
+  auto driving = driver_.lock();
+  if (closed_) return 0;
+  driver_.drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
+  return failure() ? 0 : std::max(calls_.owes_until_s() - now_s(), 0.0);
+}
+
 void Engine::close(double timeout_s) {
   {
     auto driving = driver_.lock();
     if (closed_) return;
     closed_ = true;
-    const auto sending = [this] { return !inbox_.empty() || calls_.sending(); };
     driver_.drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
+    // What this rank has, others may still wait for: they have until the deadline of that call.
+    const double owes_until_s = timeout_s > 0 ? calls_.owes_until_s() : -HUGE_VAL;
+    driver_.drive(driving, owes_until_s,
+                  [&] { return failure() || std::isinf(calls_.owes_until_s()); });
     if (!failure() && sending())
       fail({Kind::transport, rank_,
             concat("rank ", rank_, " closed its communicator with a collective pending")});
+    end(driving);
     if (!failure()) {
       agreement_.tell_all(Bye{calls_.called()});
       const auto closed = std::make_shared<const Failure>(
           Failure{Kind::transport, rank_, "the communicator is closed"});
       refuse(inbox_.end(closed), closed);
+      const bool met = agreement_.missing() < 0;
+      driver_.drive(driving, std::max(now_s() + timeout_s, owes_until_s),
+                    [&] { return !met || agreement_.may_leave(); });
     }
     driver_.end();
   }

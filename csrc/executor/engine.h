@@ -11,9 +11,10 @@
 //   who        Calls      a collective's way                         Operation, and all but Watch
 //   drives     Agreement  what ranks tell each other                 the transport
 //              Watch      deadlines, pulses, whom to blame           nobody
+//              Ending     one error for all ranks                    nobody
 //              Memory     scratch, of the processor and of a GPU     nobody
 //
-// Whoever drives holds the driver's lock, which guards the last four; the others' locks are taken
+// Whoever drives holds the driver's lock, which guards the last five; the others' locks are taken
 // within it, one at a time. Nobody here touches Python. What is thrown while turning ends the
 // communicator, on all ranks.
 #pragma once
@@ -26,6 +27,7 @@
 
 #include "executor/calls.h"
 #include "executor/driver.h"
+#include "executor/ending.h"
 #include "executor/given.h"
 
 namespace patallreduce::executor {
@@ -76,7 +78,8 @@ class Engine final : private Driven {
   std::shared_ptr<Ticket> next_done(double timeout_s) { return outbox_.next(timeout_s); }
 
   // Gives planned calls of this iteration their schedules. From any thread; before this they wait.
-  void plan(std::shared_ptr<const Plan> plan);
+  // False, on the leader: plans have ended, so nobody may follow it.
+  bool plan(std::shared_ptr<const Plan> plan);
   // No further plan comes: all ranks go on with the calls' own schedules. Called on the leader.
   void end_plans(const std::string& reason);
   // What would run if the call came now; empty: its plan is not here yet.
@@ -88,9 +91,15 @@ class Engine final : private Driven {
   // `error` says.
   void abort(const std::string& why);
   void abort(std::exception_ptr error);
-  // Drains for at most `timeout_s`, tells the others, releases everything. Idempotent.
+  // Drives until all that was called here is over, for at most `timeout_s`. Returns for how long
+  // other ranks may then still wait for what this rank has sent: 0 if for nothing.
+  double drain(double timeout_s);
+  // Drains, beyond `timeout_s` what others still wait for, until their deadline; tells them and
+  // stays until they have heard it, for at most `timeout_s`; releases everything. Idempotent.
   void close(double timeout_s);
 
+  // Throws TransportError in a forked child: the connections are its parent's.
+  void check_process() const;
   std::shared_ptr<const Failure> failure() const { return inbox_.failure(); }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -107,12 +116,18 @@ class Engine final : private Driven {
   void handle(const Events& events);
   void handle(int from, const Message& message, double now_s);
   void look();
+  bool sending() const { return !inbox_.empty() || calls_.sending(); }
   void abort(Failure failure);
   void fail(Failure failure);
+  void hear_endings();
+  bool end_turn();
+  void end(Driver::Lock& driving);
+  void finish(const Failure& failure);
 
   const int rank_;
   const int ranks_;
   const std::shared_ptr<Transport> transport_;
+  const int process_;
 
   Inbox inbox_;  // for all threads
   Outbox outbox_;
@@ -122,6 +137,7 @@ class Engine final : private Driven {
   Memory memory_;  // the driver's lock guards these
   Agreement agreement_;
   Watch watch_;
+  Ending ending_;
   Calls calls_;
   Events events_;
   bool all_posted_ = false;  // in this idle stretch

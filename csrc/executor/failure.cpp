@@ -5,17 +5,18 @@
 namespace patallreduce::executor {
 
 void raise(const Failure& failure) {
+  const auto completed = static_cast<std::int64_t>(failure.completed);
   switch (failure.kind) {
     case Kind::timeout:
-      throw TransportTimeout(failure.what, failure.rank);
+      throw TransportTimeout(failure.what, failure.rank, completed);
     case Kind::lost:
-      throw PeerLostError(failure.what, failure.rank);
+      throw PeerLostError(failure.what, failure.rank, completed);
     case Kind::mismatch:
-      throw MismatchError(failure.what, failure.rank);
+      throw MismatchError(failure.what, failure.rank, completed);
     case Kind::transport:
       break;
   }
-  throw TransportError(failure.what, failure.rank);
+  throw TransportError(failure.what, failure.rank, completed);
 }
 
 Failure failure_of(std::exception_ptr error, int rank) {

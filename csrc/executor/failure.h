@@ -9,11 +9,13 @@ namespace patallreduce::executor {
 
 enum class Kind : std::uint8_t { transport, timeout, lost, mismatch };
 
-// The same on all ranks.
+// The same on all ranks: see executor/ending.h.
 struct Failure {
   Kind kind = Kind::transport;
   int rank = -1;  // the rank it names, -1: none
   std::string what;
+  // The first collectives, as many as all ranks have the results of that told how they ended.
+  std::uint64_t completed = 0;
 };
 
 // Throws the class of errors.h that stands for its kind.

@@ -19,13 +19,22 @@ const ScheduleKey* named(const Plan& plan, const Call& call) {
 
 }  // namespace
 
-void Plans::keep(std::shared_ptr<const Plan> plan) {
+bool Plans::keep(std::shared_ptr<const Plan> plan) {
   std::lock_guard lock(mutex_);
+  if (is_after_end(plan->loop, plan->iteration)) return false;
   Loop& loop = loops_[plan->loop];
   const std::int64_t iteration = plan->iteration;
   loop.newest = std::max(loop.newest, iteration);
   // A rank can be as many iterations ahead of this one as it has asynchronous calls in flight.
   if (iteration >= loop.arrived) loop.kept[iteration] = std::move(plan);
+  return true;
+}
+
+bool Plans::is_after_end(std::int64_t loop, std::int64_t iteration) const {
+  if (!end_) return false;
+  const auto last = std::find_if(end_->last.begin(), end_->last.end(),
+                                 [&](const auto& entry) { return entry.first == loop; });
+  return last == end_->last.end() || iteration > last->second;
 }
 
 std::shared_ptr<const Plan> Plans::plan_of(const Call& call) const {
@@ -39,10 +48,7 @@ std::optional<std::shared_ptr<const ScheduleKey>> Plans::key_for(const Call& cal
   std::lock_guard lock(mutex_);
   if (const auto plan = plan_of(call))
     return std::shared_ptr<const ScheduleKey>(plan, named(*plan, call));
-  if (!end_) return std::nullopt;
-  const auto last = std::find_if(end_->last.begin(), end_->last.end(),
-                                 [&](const auto& entry) { return entry.first == call.loop; });
-  if (last != end_->last.end() && call.iteration <= last->second) return std::nullopt;
+  if (!is_after_end(call.loop, call.iteration)) return std::nullopt;
   return nullptr;
 }
 

@@ -20,7 +20,8 @@ using schedule::Plan;
 
 class Plans {
  public:
-  void keep(std::shared_ptr<const Plan> plan);
+  // False: it is of an iteration after the last one that has a plan.
+  bool keep(std::shared_ptr<const Plan> plan);
   // What a planned call is to run: null for its own schedule, no value while that is not known.
   // The plan lives as long as what is returned.
   std::optional<std::shared_ptr<const ScheduleKey>> key_for(const Call& call) const;
@@ -49,6 +50,7 @@ class Plans {
     std::weak_ptr<StreamQueue> queue;  // of that call
   };
 
+  bool is_after_end(std::int64_t loop, std::int64_t iteration) const;
   // Its plan; null: not here. And what that says of it; null: nothing.
   std::shared_ptr<const Plan> plan_of(const Call& call) const;
 

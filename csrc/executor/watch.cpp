@@ -9,7 +9,8 @@ namespace patallreduce::executor {
 
 namespace {
 
-constexpr double longest_timeout_s = 5;  // that makes the interval longer
+constexpr double longest_timeout_s = 5;        // that makes the interval longer
+constexpr double longest_wait_for_plan_s = 5;  // a plan is due after 2 s: see monitor/leader.cpp
 
 std::string list(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -56,6 +57,11 @@ bool Watch::end() {
   return true;
 }
 
+bool Watch::waits_too_long_for_plan(const Waiting& waiting) const {
+  const double longest_s = std::min(longest_wait_for_plan_s, waiting.timeout_s / 2);
+  return looked_s_ > waiting.arrival_s + longest_s && looked_s_ >= judge_after_s_;
+}
+
 void Watch::time_out(const Waiting& waiting) const {
   const auto [culprit_rank, text] = culprit(waiting.seq);
   const int waits_for = waiting.operation ? waiting.operation->waiting_for() : -1;
@@ -67,16 +73,20 @@ void Watch::time_out(const Waiting& waiting) const {
       culprit_rank < 0 ? waits_for : culprit_rank);
 }
 
-std::pair<int, std::string> Watch::culprit(std::uint64_t seq) const {
-  const bool asked_long_ago = first_asked_s_ != 0 && looked_s_ > first_asked_s_ + 2 * interval_s();
-  std::vector<int> silent, absent;
-  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
-    if (peer == rank_) continue;
-    if (asked_long_ago && peers_[peer].heard_s < looked_s_ - 2.5 * interval_s())
+std::vector<int> Watch::silent() const {
+  std::vector<int> silent;
+  if (first_asked_s_ == 0 || looked_s_ <= first_asked_s_ + 2 * interval_s()) return silent;
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer)
+    if (peer != rank_ && peers_[peer].heard_s < looked_s_ - 2.5 * interval_s())
       silent.push_back(peer);
-    else if (peers_[peer].called <= seq)
-      absent.push_back(peer);
-  }
+  return silent;
+}
+
+std::pair<int, std::string> Watch::culprit(std::uint64_t seq) const {
+  const std::vector<int> silent = this->silent();
+  std::vector<int> absent;
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer)
+    if (peer != rank_ && peers_[peer].called <= seq) absent.push_back(peer);
   if (!silent.empty())
     return {silent[0], list(silent) + " did not answer (stopped, or cut off the network)"};
   if (!absent.empty()) return {absent[0], list(absent) + " had not called it"};

@@ -43,6 +43,10 @@ class Watch {
   void begin(double now_s);
   void see(const Waiting& waiting);
   bool end();
+  // Who has not answered for a while, though asked.
+  std::vector<int> silent() const;
+  // Longer than a monitor that lives ever lets its own rank wait.
+  bool waits_too_long_for_plan(const Waiting& waiting) const;
 
  private:
   struct Peer {

@@ -11,6 +11,10 @@ namespace patallreduce::monitor {
 namespace {
 
 constexpr std::size_t most_loops = 256;
+// Iterations that a rank can be ahead of the leader's own: an engine has no more calls in flight.
+// Who says more lies.
+constexpr std::int64_t most_ahead = 1024;
+constexpr double longest_patience_s = 2;  // after five the engine takes this monitor for dead
 // Where plans promise less of an iteration, on the mean, they are looked for in few: all ranks wait
 // while one is planned.
 constexpr double least_promise = 0.005;
@@ -28,15 +32,14 @@ std::vector<selection::Bucket> buckets(const std::vector<BucketSize>& sizes) {
 
 std::optional<Plan> Leader::take(int from, const Report& report, double now_s, Records& records) {
   const IterationId id = id_of(report);
-  if (loops_.size() >= most_loops && !loops_.count(id.loop)) {
-    if (!std::holds_alternative<Asked>(report)) return std::nullopt;
-    return Plan{id.loop, id.iteration, {}};
-  }
-  Loop& loop = loops_.try_emplace(id.loop, ranks_).first->second;
+  // A loop that the leader's own rank has not begun waits for that rank in any case.
+  if (from != 0 && !loops_.count(id.loop)) return std::nullopt;
+  Loop& loop = loop_of(id.loop, now_s);
   Rank& rank = loop.ranks[from];
+  if (id.iteration > loop.ranks[0].iteration() + most_ahead) return std::nullopt;
   if (id.iteration < rank.iteration()) {  // out of its time; but who asks waits for an answer
     const bool asks = std::holds_alternative<Asked>(report);
-    if (!asks || id.iteration <= loop.planned) return std::nullopt;
+    if (!asks || loop.is_planned(id.iteration)) return std::nullopt;
     return decide(loop, id, now_s, records);
   }
   rank.enter(id.iteration);
@@ -57,18 +60,31 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       [&](const Arrived& r) {
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;
-        if (loop.ranks.learn(id.iteration) && loop.planned == id.iteration)
+        if (loop.ranks.learn(id.iteration) && loop.newest_planned == id.iteration)
           all_arrived(loop, id.iteration, now_s);
         return false;
       },
   };
   const bool asked = std::visit(asks, report);
-  if (id.iteration <= loop.planned && !loop.asking.count(id.iteration)) return std::nullopt;
+  if (loop.is_planned(id.iteration)) return std::nullopt;
   const bool known = asked || (loop.starting == id.iteration && loop.started == ranks_);
   const bool decides = (known && goes_without(loop, id.iteration)) ||
                        (asked && waited_enough(loop, id.iteration, now_s));
   if (!decides && loop.ranks.ready(id.iteration) < ranks_) return std::nullopt;
   return decide(loop, id, now_s, records);
+}
+
+// Of models that come and go, those are kept that were last heard of.
+Leader::Loop& Leader::loop_of(std::int64_t number, double now_s) {
+  const auto found = loops_.find(number);
+  if (found == loops_.end() && loops_.size() >= most_loops) {
+    loops_.erase(std::min_element(loops_.begin(), loops_.end(), [](const auto& a, const auto& b) {
+      return a.second.heard_s < b.second.heard_s;
+    }));
+  }
+  Loop& loop = loops_.try_emplace(number, ranks_).first->second;
+  loop.heard_s = now_s;
+  return loop;
 }
 
 // One more rank has started, and told the end of its iteration before.
@@ -95,6 +111,18 @@ bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
     way = loop.guards.choose(iteration, regime);
   }
   return *way == Way::plain || !loop.looks_for_plan(iteration);
+}
+
+// The leader's own rank has asked for all that came before its present iteration.
+bool Leader::Loop::is_planned(std::int64_t iteration) const {
+  if (asking.count(iteration) > 0) return false;
+  return iteration < ranks[0].iteration() || planned.count(iteration) > 0;
+}
+
+void Leader::Loop::note_planned(std::int64_t iteration) {
+  planned.erase(planned.begin(), planned.lower_bound(ranks[0].iteration()));
+  planned.insert(iteration);
+  newest_planned = iteration;
 }
 
 // Before enough plans were looked for, they may be worth anything.
@@ -166,7 +194,8 @@ bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) con
   Asking& asking = loop.asking[iteration];
   if (asking.ranks == 0) {
     const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
-    asking.until_s = now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s()});
+    asking.until_s =
+        now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s(), longest_patience_s});
   }
   return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
 }
@@ -186,7 +215,7 @@ double Leader::next_overdue_s() const {
 }
 
 Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& records) {
-  loop.planned = std::max(loop.planned, id.iteration);
+  loop.note_planned(id.iteration);
   loop.asking.erase(id.iteration);
   Plan plan{id.loop, id.iteration, {}};
   std::vector<std::vector<double>> predicted_s;

@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -75,14 +76,18 @@ class Leader {
   };
   struct Loop {
     explicit Loop(int number) : ranks(number) {}
+    bool is_planned(std::int64_t iteration) const;
+    void note_planned(std::int64_t iteration);
     bool promises_enough() const;
     bool looks_for_plan(std::int64_t iteration);
     void note_promise(std::int64_t iteration, const IterationPlan& plan);
     double patience_s() const;
 
+    double heard_s = 0;
     Ranks ranks;
     std::vector<BucketSize> sizes;         // as the leader's own last iteration had them
-    std::int64_t planned = -1;             // newest iteration with a plan
+    std::set<std::int64_t> planned;        // iterations, but those that the leader's rank has left
+    std::int64_t newest_planned = -1;      // the last of them that was decided
     std::vector<ScheduleKey> keys;         // of that plan
     double plain_pace_s = 0;               // as forecast: of an iteration without plans
     prediction::Smoothed promised_s{0.1};  // what a plan is faster than that
@@ -95,6 +100,7 @@ class Leader {
     Guards guards;
   };
 
+  Loop& loop_of(std::int64_t number, double now_s);
   void start(Loop& loop, const IterationId& id, const Records& records) const;
   bool goes_without(Loop& loop, std::int64_t iteration) const;
   double transfer_s(const BucketSize& size) const;

@@ -239,7 +239,7 @@ void Monitor::publish(Plan plan) {
     std::lock_guard lock(records_mutex_);
     records_.take(plan);
   }
-  options_.planned(std::make_shared<const Plan>(std::move(plan)));
+  if (!options_.planned(std::make_shared<const Plan>(std::move(plan)))) return;
   for (const int child : plan_children(rank_, ranks_)) transport_->control(child, bytes);
 }
 

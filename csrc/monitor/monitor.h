@@ -34,7 +34,8 @@ std::vector<int> plan_children(int rank, int ranks);
 
 struct MonitorOptions {
   double clock_skew_s = 0;  // added to every reading of this rank's clock: for tests
-  std::function<void(std::shared_ptr<const Plan>)> planned;
+  // False, on the leader: there are no plans any more, and nobody is to follow this one.
+  std::function<bool(std::shared_ptr<const Plan>)> planned;
   std::function<void(const std::string& why)> ended;  // on the leader: there will be no more plans
 };
 

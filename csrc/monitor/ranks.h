@@ -64,6 +64,7 @@ class Ranks {
   explicit Ranks(int ranks);
 
   Rank& operator[](int rank) { return ranks_[std::size_t(rank)]; }
+  const Rank& operator[](int rank) const { return ranks_[std::size_t(rank)]; }
   int ready(std::int64_t iteration) const;  // how many
   // Returns true once all have computed it.
   bool learn(std::int64_t iteration);

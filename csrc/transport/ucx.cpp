@@ -12,6 +12,7 @@
 #include "errors.h"
 #include "transport/ucx_context.h"
 #include "transport/ucx_request.h"
+#include "wire.h"
 
 namespace patallreduce::transport {
 
@@ -20,6 +21,13 @@ namespace {
 // A forced close waits for nobody, it needs a few turns of progress. A receive that a dead peer
 // left half done never ends; without progress nothing touches its memory.
 constexpr double forced_close_s = 0.1;
+
+// Of an address, before it: UCX takes bytes that are none for an address, and aborts the process.
+std::uint64_t checksum(const char* bytes, std::size_t count) {
+  Hash hash;
+  hash.mix(bytes, count);
+  return hash.value;
+}
 
 bool is_one_of(const std::string& resource, const std::set<std::string>& transports) {
   return transports.count(resource.substr(0, resource.find('/'))) > 0;
@@ -74,7 +82,8 @@ std::string Ucx::address() const {
   std::string address(reinterpret_cast<const char*>(&process), sizeof process);
   address.append(reinterpret_cast<const char*>(attributes.address), attributes.address_length);
   ucx_.ucp_worker_release_address(worker_, attributes.address);
-  return address;
+  const std::uint64_t sum = checksum(address.data(), address.size());
+  return std::string(reinterpret_cast<const char*>(&sum), sizeof sum) + address;
 }
 
 void Ucx::connect(const std::vector<std::string>& addresses) {
@@ -88,14 +97,22 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
     peer.rank = rank;
     if (rank == rank_) continue;
     ProcessAddress process;
-    PATR_CHECK(addresses[rank].size() > sizeof process, TransportError, "ucx: rank ", rank,
-               " gave an address of ", addresses[rank].size(), " bytes");
-    std::memcpy(&process, addresses[rank].data(), sizeof process);
+    const std::string& given = addresses[rank];
+    std::uint64_t sum = 0;
+    constexpr std::size_t begin = sizeof sum + sizeof process;
+    if (given.size() > begin) std::memcpy(&sum, given.data(), sizeof sum);
+    const bool whole = given.size() > begin &&
+                       sum == checksum(given.data() + sizeof sum, given.size() - sizeof sum);
+    if (!whole) {
+      throw TransportError(concat("ucx: rank ", rank_, ": the address that rank ", rank,
+                                  " gave, of ", given.size(), " bytes, was changed on its way"),
+                           rank);
+    }
+    std::memcpy(&process, given.data() + sizeof sum, sizeof process);
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address =
-        reinterpret_cast<const ucp_address_t*>(addresses[rank].data() + sizeof process);
+    params.address = reinterpret_cast<const ucp_address_t*>(given.data() + begin);
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_error;
     params.err_handler.arg = &peer;

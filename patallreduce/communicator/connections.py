@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from patallreduce import _core
 from patallreduce.communicator import environment, ucx
-from patallreduce.communicator.rendezvous import Rendezvous
+from patallreduce.communicator.rendezvous import Rendezvous, SupersededError
 
 
 class Connections(NamedTuple):
@@ -32,6 +32,14 @@ def of_processes(
         TransportError: UCX is absent or too old.
     """
     rendezvous = Rendezvous(process_group, timeout_s)
+    while True:
+        try:
+            return _meet(rendezvous, monitor=monitor)
+        except SupersededError:
+            rendezvous.join()
+
+
+def _meet(rendezvous: Rendezvous, *, monitor: bool) -> Connections:
     token = int.from_bytes(rendezvous.from_rank_0("token", secrets.token_bytes(8)), "little")
     hosts = rendezvous.share_json("host", socket.gethostname() + "/" + _boot_id())
     native = _connect(rendezvous, "address", token)

@@ -1,15 +1,27 @@
-"""How ranks find each other: small values exchanged through the process group's store."""
+"""How ranks find each other: small values exchanged through the process group's store.
+
+All ranks make their communicators in the same order, but an attempt may fail on some of them: a
+rank that came too late finds what the others left there. So rank 0 numbers the attempts, and the
+others join its newest one, also while they wait in one that rank 0 has given up.
+"""
 
 from __future__ import annotations
 
-import datetime
+import contextlib
 import json
+import time
 from typing import Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
+from torch._C._distributed_c10d import PrefixStore, Store
 
 from patallreduce import _core
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
+
+
+class SupersededError(Exception):
+    """Rank 0 has begun another attempt."""
 
 
 class Rendezvous:
@@ -17,7 +29,8 @@ class Rendezvous:
 
     Args:
         group: The process group; None for the default one, which must be initialised.
-        timeout_s: How long to wait for any one rank.
+        timeout_s: How long to wait for all ranks, twice as long where rank 0 begins anew meanwhile;
+            and afterwards for any one value.
     """
 
     def __init__(self, group: dist.ProcessGroup | None, timeout_s: float) -> None:
@@ -33,17 +46,48 @@ class Rendezvous:
         self.rank = dist.get_rank(resolved)
         self.ranks = dist.get_world_size(resolved)
         self.timeout_s = timeout_s
-        store = dist.distributed_c10d._world.pg_map[resolved][1]
-        # All ranks of a group make their communicators in the same order, so counting numbers them
-        # alike. The store counts: a process may have seen groups of this name that others have not.
-        number = store.add(f"patallreduce/made/{self.rank}", 1)
-        self._store = PrefixStore(f"patallreduce/{number}", store)
+        self._until_s: float | None = time.monotonic() + timeout_s  # None: all ranks have met
+        self._longest_s = self._until_s + timeout_s
+        # The store counts: a process may have seen groups of this name that others have not.
+        self._group_store = dist.distributed_c10d._world.pg_map[resolved][1]
+        self._attempt = 0
+        self._given: list[str] = []
+        self.join()
+
+    def join(self) -> None:
+        """Take part in rank 0's newest attempt; on rank 0: begin one.
+
+        Raises:
+            TransportTimeout: rank 0 has not begun one that this rank was not part of.
+        """
+        joined = self._group_store.add(f"patallreduce/joined/{self.rank}", 0)
+        if self.rank == 0:
+            self._attempt = self._group_store.add("patallreduce/begun", 1)
+            self._group_store.set(f"patallreduce/began/{self._attempt}", "1")
+        else:
+            self._wait(self._group_store, f"patallreduce/began/{joined + 1}", 0)
+            self._attempt = self._newest()
+        self._group_store.add(f"patallreduce/joined/{self.rank}", self._attempt - joined)
+        self._store = PrefixStore(f"patallreduce/{self._attempt}", self._group_store)
+        # No rank gives an attempt up before rank 0 does.
+        self._until_s = min(time.monotonic() + self.timeout_s, self._longest_s)
+
+    def met(self) -> None:
+        """All ranks have what they need: forget it."""
+        self._until_s = None
+        with contextlib.suppress(RuntimeError):  # a store that deletes nothing
+            for key in self._given:
+                self._store.delete_key(key)
+            if self.rank == 0:
+                self._group_store.delete_key(f"patallreduce/began/{self._attempt}")
+        self._given.clear()
 
     def share(self, key: str, value: bytes) -> list[bytes]:
         """Give `value`, get every rank's, in rank order.
 
         Raises:
-            TransportTimeout: a rank gave nothing within `timeout_s`; it is named.
+            TransportTimeout: a rank gave nothing in time; it is named.
+            SupersededError: rank 0 has begun anew meanwhile.
         """
         self._set(f"{key}/{self.rank}", value)
         return [self._get(f"{key}/{rank}", rank) for rank in range(self.ranks)]
@@ -58,18 +102,34 @@ class Rendezvous:
             self._set(key, value)
         return self._get(key, 0)
 
+    def left_s(self) -> float:
+        """Until all ranks must have met; afterwards, how long to wait for any one value."""
+        if self._until_s is None:
+            return self.timeout_s
+        return max(self._until_s - time.monotonic(), 1e-3)
+
+    def _newest(self) -> int:
+        return int(self._group_store.add("patallreduce/begun", 0))
+
     def _set(self, key: str, value: bytes) -> None:
+        self._given.append(key)
         self._store.set(key, value)  # type: ignore[arg-type]  # torch's stub knows str only
 
     def _get(self, key: str, rank: int) -> bytes:
-        try:
-            self._store.wait([key], datetime.timedelta(seconds=self.timeout_s))
-        except dist.DistNetworkError:
-            raise
-        except RuntimeError as error:  # DistStoreError; of a FileStore a plain one
-            timeout = _core.TransportTimeout(
-                f"rank {self.rank}: rank {rank} made no communicator within {self.timeout_s} s"
-            )
-            timeout.rank = rank
-            raise timeout from error
+        self._wait(self._store, key, rank)
         return self._store.get(key)
+
+    def _wait(self, store: Store, key: str, rank: int) -> None:
+        until_s = time.monotonic() + self.left_s()
+        pause_s = _FIRST_PAUSE_S
+        while not store.check([key]):  # waiting for a part of the time would make c10d warn
+            if self._until_s is not None and 0 < self._attempt < self._newest():
+                raise SupersededError
+            if time.monotonic() > until_s:
+                timeout = _core.TransportTimeout(
+                    f"rank {self.rank}: rank {rank} made no communicator within {self.timeout_s} s"
+                )
+                timeout.rank = rank
+                raise timeout
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)

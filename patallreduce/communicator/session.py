@@ -8,6 +8,7 @@ report    the loop is told the bucket, and with its last one when each was ready
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import weakref
@@ -28,6 +29,8 @@ from patallreduce.communicator.settler import Arguments, Settler
 from patallreduce.communicator.tickets import Ticket
 from patallreduce.communicator.work import Completer, Work
 from patallreduce.pricing.link import Link
+
+_log = logging.getLogger("patallreduce")
 
 _DEFAULT_TIMEOUT_S = 300.0
 _DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
@@ -57,6 +60,7 @@ class Session:
     ) -> None:
         self.transport = connections.transport
         self.timeout_s = timeout_s
+        self._rendezvous = connections.rendezvous
         self.engine = _engine(connections)
         self.monitor: _core.Monitor | None = None
         self.plain: Loop | None = None  # of the collectives outside DDP; None without a monitor
@@ -86,7 +90,11 @@ class Session:
 
     def start(self) -> None:
         """Begin to answer the other ranks. All ranks' sessions start at once."""
-        self.engine.start(self.timeout_s)
+        if (rendezvous := self._rendezvous) is None:
+            self.engine.start(self.timeout_s)
+        else:
+            self.engine.start(rendezvous.left_s())
+            rendezvous.met()  # each rank has greeted, so it has found all others
         if self.monitor is not None:
             self.monitor.start()
 
@@ -183,11 +191,6 @@ class Session:
 
     def check_usable(self) -> None:
         """Raise the TransportError it failed with, or that it is closed or a parent's."""
-        if self.process != os.getpid():
-            raise _core.TransportError(
-                f"this communicator was made by process {self.process} and cannot be used in its "
-                f"forked child {os.getpid()}; make one there, or start workers with 'spawn'"
-            )
         self.engine.check()
 
 
@@ -219,7 +222,12 @@ def _close(
 ) -> None:
     if process == os.getpid():
         gpus.close(_CLOSE_TIMEOUT_S)
-        engine.close(_CLOSE_TIMEOUT_S)  # what is pending may still need a plan
+        if (owed_s := engine.drain(_CLOSE_TIMEOUT_S)) > 0:  # what is pending may still need a plan
+            _log.warning(
+                "closing waits, for at most %.0f s, until the other ranks have their results",
+                owed_s,
+            )
+        engine.close(_CLOSE_TIMEOUT_S)
         if monitor is not None:
             monitor.close(_CLOSE_TIMEOUT_S)
         completer.join()

@@ -90,6 +90,11 @@ class Work:
         return self.ticket.done
 
     def get_future(self) -> torch.futures.Future[torch.Tensor]:
-        """A future of the tensor."""
+        """A future of the tensor.
+
+        Raises:
+            TransportError: in a forked child, where nothing would ever complete it.
+        """
+        self._engine.check_process()
         assert self.future is not None
         return self.future

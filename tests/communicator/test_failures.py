@@ -189,6 +189,46 @@ def test_a_rank_that_makes_no_communicator_is_named(processes):
         assert "rank 1 made no communicator within 0.5 s" in str(error)
 
 
+def tries_until_all_meet(late):
+    if dist.get_rank() == late:
+        time.sleep(2.2)
+    for _ in range(20):
+        try:
+            make_and_use_within(0.7)
+        except pat.TransportTimeout:
+            continue
+        return
+    raise AssertionError("they never met")
+
+
+def make_and_use_within(timeout_s):
+    with pat.Communicator(timeout_s=timeout_s, link=LINK, monitor=False) as communicator:
+        tensor = torch.ones(3)
+        communicator.all_reduce(tensor, timeout_s=10)
+        assert tensor.eq(communicator.ranks).all()
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_ranks_that_failed_to_meet_try_again_and_meet(processes, late):
+    processes.run(3, tries_until_all_meet, late)
+
+
+def keys_left():
+    store = dist.distributed_c10d._world.pg_map[dist.group.WORLD][1]
+    counts = []
+    for _ in range(3):
+        make_and_use()
+        dist.barrier()
+        counts.append(store.num_keys())
+        dist.barrier()
+    return counts
+
+
+def test_nothing_is_left_in_the_store_of_ranks_that_have_met(processes):
+    for counts in processes.run(3, keys_left):
+        assert counts[0] == counts[1] == counts[2]
+
+
 @pytest.mark.parametrize("timeout_s", [0.05, 0.1, 0.2])
 def test_a_short_deadline_ends_a_quiet_wait(timeout_s):
     communicators = pat.Communicator.loopback(3, timeout_s=10, link=LINK, monitor=False)

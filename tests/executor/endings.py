@@ -88,6 +88,20 @@ def left_pending(rank):
         assert (summed == RANKS).all()
 
 
+def left_owing(rank):
+    """Rank 2 is stopped, for longer than closing usually takes, before it is sent the result."""
+    processes = [0] * RANKS
+    dist.all_gather_object(processes, os.getpid())
+    with communicator() as comm:
+        summed = tensor(1_000_000)
+        if rank == ENDING:
+            time.sleep(0.5)
+            os.kill(processes[2], signal.SIGSTOP)
+            threading.Timer(7, os.kill, (processes[2], signal.SIGCONT)).start()
+        comm.all_reduce(summed, algorithm="slt", arrivals_s=[0.0, 10.0, 1.0])
+        assert (summed == RANKS).all()
+
+
 def unclosed(rank):
     global kept  # noqa: PLW0603 (alive until the interpreter ends)
     kept = communicator()

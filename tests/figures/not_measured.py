@@ -13,6 +13,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
     },
     "ARCHITECTURE.md": {
         "messages of 2 ms or more are planned": "a limit in the sources, _may_plan",
+        "waits for a plan for 5 s": "a limit in the sources, longest_wait_for_plan_s",
         "a margin of 0.06 M*beta": "a constant of the selector",
         "more than 1 % of the loop's time": "a limit in the sources, most_trials_cost",
         "4 MiB, 1 GB/s": "the link of a simulation",
@@ -23,6 +24,9 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "one of them by 2.6 %, all by 0.05 % on": "computed once, as the line before",
         "100 times the latency, lose at most 3 %": "a link that was set, and a test's limit",
         "sends k + 1 times (P - 1) / P of the data, a ring 2 times": "counted",
+    },
+    "docs/reliability.md": {
+        "for 5 seconds at most": "a limit in the sources, _CLOSE_TIMEOUT_S",
     },
     "GPU.md": {
         "2.14 or newer": "a version of NCCL",

@@ -72,6 +72,19 @@ def test_when_the_leaders_monitor_fails_all_go_on_with_their_own_schedules(caplo
     on_threads(communicators, pat.Communicator.close)
 
 
+def test_when_the_leaders_monitor_falls_silent_all_go_on_after_a_while(caplog):
+    """As if its thread were stuck: it neither plans nor says that it ended."""
+    communicators = loopback(3, timeout_s=4)
+    on_threads(communicators, keep_on, set())
+    silence_leader(communicators)
+    began_s = time.monotonic()
+    on_threads(communicators, keep_on, set())
+    assert 1 < time.monotonic() - began_s < 4, "half the deadline, once"
+    assert all("made no plan for 2" in text for text in warnings_in(caplog))
+    assert len(warnings_in(caplog)) == 3
+    on_threads(communicators, pat.Communicator.close)
+
+
 @pytest.mark.parametrize("at", [3, 4, 5, 6])
 def test_plans_that_are_lost_with_the_leaders_monitor_are_heard_from_its_rank(at):
     """Plans that it has decided and not yet sent: its own engine knows them, nobody else's."""
@@ -160,20 +173,6 @@ def test_a_rank_that_is_lost_while_others_wait_for_a_plan_is_named():
     for error in errors:
         assert type(error) is pat.PeerLostError
         assert error.rank == 2
-    on_threads(communicators, pat.Communicator.close)
-
-
-def test_a_plan_that_never_comes_ends_at_the_deadline():
-    communicators = loopback(3, timeout_s=1)
-    silence_leader(communicators)
-    start_s = time.monotonic()
-    errors = errors_on_threads(communicators, add_up)
-    assert time.monotonic() - start_s > 0.9
-    for error in errors:
-        assert type(error) is pat.TransportTimeout
-        assert "within 1 s on rank" in str(error)
-        assert "it waited for its plan" in str(error)
-        assert "had not called it" not in str(error), "they all had"
     on_threads(communicators, pat.Communicator.close)
 
 

@@ -130,6 +130,7 @@ def test_reports_of_an_iteration_that_is_over_are_dropped():
 
 def test_who_asks_gets_a_plan_though_its_own_later_reports_came_first():
     state = leader(RANKS)
+    assert state.started(0, 1, 6, 9.9, [], 9.9) is None
     assert state.edge(1, 1, 7, 0.5, 10.0, 10.0) is None
     assert state.asked(1, 1, 6, 10.1, 10.1).iteration == 6
     assert state.asked(1, 1, 6, 10.1, 10.1) is None
@@ -146,16 +147,36 @@ def test_loops_do_not_mix():
     assert (last_in_chain(late_2), last_in_chain(late_0)) == (2, 1)
 
 
-def test_too_many_loops_get_plans_that_say_nothing():
+def test_of_more_loops_than_are_kept_the_newest_are_planned():
     state = leader(2)
-    for loop in range(256):
-        assert state.asked(0, loop, 0, 1.0, 1.0) is not None
-    for iteration in range(3):
-        assert state.started(1, 256, iteration, 1.0, [], 1.0) is None
-        for rank in range(2):
-            plan = state.asked(rank, 256, iteration, 1.0, 1.0)
-            assert (plan.iteration, plan.buckets) == (iteration, [])
-    assert state.asked(1, 3, 1, 1.0, 1.0).iteration == 1, "the known ones go on"
+    for loop in range(300):
+        assert state.asked(0, loop, 0, 1.0, 1.0 + loop) is not None
+        assert state.asked(1, loop, 0, 1.0, 1.0 + loop) is None
+    for loop in (299, 0):
+        assert state.asked(0, loop, 1, 400.0, 400.0).iteration == 1
+
+
+@pytest.mark.parametrize("ahead", [2, 600, 10**12])
+def test_plans_go_on_after_a_rank_lied_about_its_iteration(ahead):
+    job = Job(RANKS)
+    for _ in range(3):
+        job.iterate(SLOW)
+    for rank in (1, 3):
+        job.leader.asked(rank, 1, job.iteration + ahead, job.now_s, job.now_s)
+        job.leader.arrived(rank, 1, job.iteration + ahead, [job.now_s], [], job.now_s)
+    for iteration in range(3, 8):
+        already = iteration == 3 + ahead
+        plans = [plan.iteration for *_, plan in job.iterate(SLOW)]
+        assert plans == ([] if already else [iteration])
+
+
+def test_loops_that_the_leaders_own_rank_has_not_begun_are_ignored():
+    job = Job(RANKS)
+    for _ in range(3):
+        job.iterate(SLOW)
+    for loop in range(5, 1000):
+        assert job.leader.asked(1, loop, 0, job.now_s, job.now_s) is None
+    assert last_in_chain(only(job.iterate(SLOW))[2]) == 2
 
 
 wild = st.one_of(

@@ -7,7 +7,9 @@ namespace patallreduce::native {
 
 using executor::Abort;
 using executor::Announcement;
+using executor::BindPlaces;
 using executor::Bye;
+using executor::ByeHeard;
 using executor::Call;
 using executor::decode;
 using executor::Hello;
@@ -28,9 +30,11 @@ std::vector<Message> samples(Random& random) {
   return {Hello{1},
           Announcement{random() >> 20, call},
           Pulse{random(), true},
-          Abort{static_cast<std::uint8_t>(pick(random, 0, 255)), pick(random, -1, ranks - 1),
-                std::string(pick(random, 0, 300), 'x')},
+          Abort{static_cast<std::uint8_t>(pick(random, 0, 3)), pick(random, -1, ranks - 1),
+                std::string(pick(random, 0, 300), 'x'), random(), pick(random, 0, 1) == 1},
           Bye{random()},
+          ByeHeard{},
+          BindPlaces{random(), {{pick(random, 0, ranks - 1), pick(random, 0, ranks - 1)}, {0, 0}}},
           PlansEnd{"ended", {{1, 7}, {0, static_cast<std::int64_t>(random() >> 1)}}}};
 }
 
@@ -57,6 +61,9 @@ std::string mutated(std::string bytes, Random& random) {
 void check_bounds(const Message& message) {
   if (const auto* abort = std::get_if<Abort>(&message))
     CHECK(abort->rank >= -1 && abort->rank < ranks && abort->what.size() <= 16 * 1024);
+  if (const auto* told = std::get_if<BindPlaces>(&message))
+    for (const executor::Place& place : told->places)
+      CHECK(place.place >= 0 && place.place < ranks && place.rank >= 0 && place.rank < ranks);
   const auto* announcement = std::get_if<Announcement>(&message);
   if (!announcement) return;
   const Call& call = announcement->call;

@@ -3,6 +3,7 @@
 
 namespace patallreduce::native {
 
+using executor::Call;
 using executor::Engine;
 using executor::Failure;
 using executor::Kind;
@@ -19,6 +20,7 @@ void until_failure(Engines& engines, Random& random, Kind kind, int named,
                    const std::function<void()>& disturb) {
   const unsigned long seed = random();
   std::thread disturber(disturb);
+  std::vector<Failure> failures(ranks);
   each_rank(ranks, [&](int rank) {
     Random own(seed + static_cast<unsigned long>(rank));
     const auto expected = [&](const Failure& failure) {
@@ -43,10 +45,17 @@ void until_failure(Engines& engines, Random& random, Kind kind, int named,
     }
     const auto failure = engines[rank]->failure();
     CHECK(failure && expected(*failure));
+    failures[rank] = *failure;
+    for (std::size_t i = 0; i < failure->completed; ++i) CHECK(!tickets[i]->failure);
     engines[rank]->close(1);
     engines[rank]->close(1);
   });
   disturber.join();
+  const auto first = failures.begin() + (kind == Kind::lost && named == 0 ? 1 : 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (kind == Kind::lost && rank == named) continue;
+    CHECK(failures[rank].what == first->what && failures[rank].completed == first->completed);
+  }
 }
 
 void lost(Random& random) {
@@ -100,19 +109,30 @@ void mismatched(Random& random) {
   const int victim = pick(random, 0, ranks - 1);
   auto engines = loopback_engines(ranks, nullptr);
   const int from = pick(random, 0, 5);
+  const std::vector<Call> right{call_of(20000, "ring", 8), call_of(20000, "slt_dynamic", 3)};
+  const std::vector<Call> wrong{call_of(20001, "ring", 8), call_of(20001, "slt_dynamic", 3),
+                                call_of(20000, "slt", 8)};
+  const auto usual = std::size_t(pick(random, 0, 1));
+  const auto other = std::size_t(pick(random, 0, 4));
+  std::vector<Failure> failures(ranks);
   each_rank(ranks, [&](int rank) {
     for (int i = 0;; ++i) {
       std::vector<float> values(20001);
-      const auto call = call_of(rank == victim && i >= from ? 20001 : 20000, "ring", 8);
+      const bool errs = rank == victim && i >= from;
+      const Call& call = !errs ? right[usual] : other < 3 ? wrong[other] : right[1 - usual];
       const auto ticket = engines[rank]->submit(values.data(), call, 60);
       wait(*engines[rank], *ticket);
       if (!ticket->failure) continue;
       // Or the one before: the others may be done with that and abort while this rank is not.
       CHECK(i + 1 >= from && ticket->failure->kind == Kind::mismatch);
+      failures[rank] = *ticket->failure;
+      CHECK(failures[rank].completed <= std::uint64_t(i));
       break;
     }
     engines[rank]->close(1);
   });
+  for (const Failure& failure : failures)
+    CHECK(failure.what == failures[0].what && failure.completed == failures[0].completed);
 }
 
 // Closing with collectives submitted: they end, and nobody waits for ever.

@@ -54,7 +54,9 @@ Ranks ranks_with_monitors(int ranks, double delay_s, Random& random) {
     Engine* engine = made.engines[rank].get();
     MonitorOptions options;
     options.clock_skew_s = rank * 3.0;
-    options.planned = [engine](std::shared_ptr<const Plan> plan) { engine->plan(std::move(plan)); };
+    options.planned = [engine](std::shared_ptr<const Plan> plan) {
+      return engine->plan(std::move(plan));
+    };
     options.ended = [engine](const std::string& why) { engine->end_plans(why); };
     made.monitors.push_back(std::make_unique<Monitor>(std::move(aside), std::move(options)));
   }

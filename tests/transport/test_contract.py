@@ -8,7 +8,9 @@ import time
 
 import pytest
 
+import patallreduce as pat
 from patallreduce import _core
+from patallreduce.communicator import ucx
 
 from .conftest import World, over_ucx, sleeps
 
@@ -183,6 +185,30 @@ def test_close_is_idempotent_and_follows_abandon(world):
     for _ in range(2):
         for rank in world.ranks:
             rank.transport.close(0.5)
+
+
+def changed_in_one_byte(address, number):
+    at = number * 7919 % len(address)
+    return address[:at] + bytes([address[at] ^ 1 << number % 8]) + address[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda address, i=i: changed_in_one_byte(address, i) for i in range(16)]
+    + [
+        lambda _: b"",
+        lambda address: address[:-1],
+        lambda address: address + b"x",
+        lambda address: bytes(len(address)),
+    ],
+)
+def test_an_address_that_was_changed_is_refused(change):
+    first, second = (_core.Ucx(ucx.library_path(), rank, 2, 77) for rank in range(2))
+    with pytest.raises(pat.TransportError, match="rank 1 gave.*was changed") as raised:
+        first.connect([first.address(), change(second.address())])
+    assert raised.value.rank == 1
+    for transport in (first, second):
+        transport.close(0)
 
 
 def test_ucx_drops_control_messages_without_the_token():
