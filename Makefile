@@ -6,14 +6,14 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
-NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h)
+NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h tests/interleavings/*.cpp tests/interleavings/*.h)
 # Fakes of a GPU and of NCCL, which tests compile.
 FAKES := $(wildcard tests/fakes/*.cpp tests/fakes/*.h tests/gpu/*.cpp)
 BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.cpp benchmarks/clairvoyant_rivals/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all mutants lint bench gpu-check sanitize wheel-check format clean
+.PHONY: demo test test-all mutants interleavings lint bench gpu-check sanitize wheel-check format clean
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -41,7 +41,7 @@ demo: .venv/ready
 # measures times, alone.
 JOBS ?= $(shell nproc)
 test: .venv/ready
-	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests INCLUDE=$(LIBUCX)include
+	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests build/simulated/interleavings INCLUDE=$(LIBUCX)include
 	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
@@ -121,7 +121,7 @@ lint: .venv/ready $(TYPED)
 # nothing is inlined, and linked as a whole: a name defined twice is an error.
 SEED ?= 1
 LIBUCX = $(dir $(shell $(BIN)/python -c 'import libucx; print(libucx.__file__)'))
-SANITIZED := $(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(NATIVE_TESTS))
+SANITIZED := $(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(filter tests/native/%,$(NATIVE_TESTS)))
 STRICT := @tests/native/strict.flags
 export TSAN_OPTIONS := halt_on_error=1
 # Of thread-local memory of a loaded library GCC 12's runtime guesses the length from what lies before
@@ -155,7 +155,26 @@ build/thread/%.o: %.cpp
 build/thread/core_tests: $(SANITIZED:%.cpp=build/thread/%.o)
 	@echo $@
 	@g++ -fsanitize=thread $^ -pthread -ldl -o $@
--include $(shell find build/strict build/thread -name '*.d' 2>/dev/null)
+
+# The engine in simulated time, in many interleavings of its ranks: SEEDS of them from FIRST on.
+FIRST ?= 1
+SEEDS ?= 1000000
+interleavings: .venv/ready
+	$(MAKE) --no-print-directory -j $(JOBS) build/simulated/interleavings INCLUDE=$(LIBUCX)include
+	seq $(FIRST) 10000 $$(($(FIRST) + $(SEEDS) - 1)) | \
+	  xargs -P $(JOBS) -I{} build/simulated/interleavings {} 10000
+
+INTERLEAVED := $(filter csrc/executor/%.cpp csrc/schedule/%.cpp csrc/algorithms/%.cpp csrc/pricing/%.cpp \
+  csrc/reduction/%.cpp tests/interleavings/%.cpp,$(NATIVE) $(NATIVE_TESTS))
+build/simulated/%.o: %.cpp
+	@mkdir -p $(@D)
+	@echo $@
+	@g++ -std=c++17 -O1 -g1 -DPATALLREDUCE_SIMULATED_TIME -ffp-contract=off -MMD -MP -Icsrc -isystem $(INCLUDE) \
+	  -c $< -o $@
+build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
+	@echo $@
+	@g++ $^ -pthread -ldl -o $@
+-include $(shell find build/strict build/thread build/simulated -name '*.d' 2>/dev/null)
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -15,9 +15,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.settler import Arguments
+from patallreduce.hooks.backward import Backward
 from patallreduce.hooks.layers import Layers
 from patallreduce.pricing.link import Link
 
@@ -46,6 +48,7 @@ class State:
         monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
         link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
         device: The model's, None for the processor.
+        ddp_model: The model, if its gradients are to be None after a failure.
 
     It pickles without its communicator, and makes one on the default group when it is loaded, with
     a warning, as torch's PowerSGDState does.
@@ -55,6 +58,7 @@ class State:
         "_released",
         "algorithm",
         "arrivals_s",
+        "backward",
         "communicator",
         "device",
         "layers",
@@ -79,6 +83,7 @@ class State:
         monitor: bool | None = None,
         link: Link | None = None,
         device: torch.device | None = None,
+        ddp_model: DistributedDataParallel | None = None,
     ) -> None:
         self.process_group = process_group
         self.algorithm = algorithm
@@ -91,6 +96,7 @@ class State:
         self.device = device
         self.communicator = _communicator(process_group, transport, timeout_s, monitor, link)
         self.loop = self.communicator.session.new_loop(device)
+        self.backward = Backward(self.communicator.session, ddp_model)
         self.layers: Layers | None = None
         # A bad hint, name or segment count should not wait for the first backward.
         probe = torch.empty(max(segments or 1, 1))
@@ -112,9 +118,11 @@ class State:
         asked = Arguments(
             "avg", self.algorithm, segments, self.arrivals_s, label=index, beside_others=not alone
         )
-        work = self.communicator.session.run(
-            tensor, asked, loop=self.loop, ends_iteration=is_last, arrivals_s=arrivals_s
-        )
+        with self.backward.ends_whole():
+            work = self.communicator.session.run(
+                tensor, asked, loop=self.loop, ends_iteration=is_last, arrivals_s=arrivals_s
+            )
+        self.backward.add(work, first=index == 0, last=is_last)
         return work.get_future()
 
     def release(self) -> None:
@@ -154,7 +162,7 @@ def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[tor
         bucket: (elements,) contiguous gradients, as DDP flattens them.
 
     Returns:
-        A future of the same tensor, averaged; or of the error, raised from `backward()`. On a GPU
+        A future of the same tensor, averaged; `backward()` raises what it failed with. On a GPU
         it is complete once every rank has called alike; streams that take its value wait for it.
 
     Raises:

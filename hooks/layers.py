@@ -37,12 +37,13 @@ each parameter that autograd and DDP themselves take.
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
+from patallreduce.hooks.callbacks import ModuleCallback
 from patallreduce.hooks.gradients import Gradients
 
 _log = logging.getLogger("patallreduce")
@@ -105,8 +106,8 @@ class Layers:
             self.remove()
             return
         self._handles += [
-            ddp_model.register_forward_pre_hook(_Callback(self._before_forward)),
-            ddp_model.register_forward_hook(_Callback(self._after_forward)),
+            ddp_model.register_forward_pre_hook(ModuleCallback(self._before_forward)),
+            ddp_model.register_forward_hook(ModuleCallback(self._after_forward)),
         ]
 
     def remove(self) -> None:
@@ -186,26 +187,3 @@ class Layers:
                     exc_info=True,
                 )
             self.remove()
-
-
-class _Callback:
-    """A module hook that stays with its module: a copied or pickled one gets `_nothing`."""
-
-    def __init__(self, call: Callable[[DistributedDataParallel], None]) -> None:
-        # Otherwise torch.compile breaks its graph inside the callback at each reading of the clock,
-        # and compiles the pieces.
-        self._call: Callable[[DistributedDataParallel], None] = torch.compiler.disable(call)
-
-    def __call__(self, module: DistributedDataParallel, *_: Any) -> None:
-        self._call(module)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _get_nothing, ()
-
-
-def _nothing(*_: Any) -> None:
-    pass
-
-
-def _get_nothing() -> Callable[..., None]:
-    return _nothing

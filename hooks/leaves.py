@@ -34,6 +34,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce.communicator.communicator import Communicator
+from patallreduce.hooks.backward import Backward
 from patallreduce.leaves.exchange import LeafExchange
 from patallreduce.leaves.kernels import Kernels
 from patallreduce.leaves.sums import add
@@ -89,6 +90,7 @@ class Leaves:
         self._leaf: int | None = None  # the one under way
         self._passes = 0  # of it, forward, outside no_sync()
         self._exchange = LeafExchange(communicator, count)
+        self._backward = Backward(communicator.session, ddp_model)
         ddp_model.register_forward_pre_hook(self._count_pass)
 
     def __len__(self) -> int:
@@ -232,7 +234,10 @@ class Leaves:
             flat = _like(bucket, [node.value[i] for i in positions])
             tree.append(Node(node.first, node.height, flat))
         tree.append(Node(self.mine[-1], 0, buffer))
-        return self._exchange.start(buffer, tree.nodes, last=bucket.is_last())
+        with self._backward.ends_whole():
+            mean = self._exchange.start(buffer, tree.nodes, last=bucket.is_last())
+        self._backward.add(mean, first=bucket.index() == 0, last=bucket.is_last())
+        return mean.future
 
     def _refuse(self, what: str) -> NoReturn:
         """Fail here and on all ranks: the others would wait for this one."""

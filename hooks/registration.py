@@ -173,6 +173,7 @@ def register(
         monitor=monitor if leaves is None else False,
         link=link,
         device=device,
+        ddp_model=ddp_model,
     )
     try:
         if leaves is not None:

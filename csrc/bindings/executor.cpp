@@ -20,6 +20,7 @@ using executor::Call;
 using executor::EngineOptions;
 using executor::find_carrier;
 using executor::raise;
+using executor::Snapshot;
 using reduction::Dtype;
 using reduction::Op;
 using schedule::ScheduleKey;
@@ -171,6 +172,25 @@ void bind_executor(py::module_& m) {
              engine.check_process();
              if (const auto f = engine.failure()) raise(*f);
            })
+      .def(
+          "snapshot",
+          [](Engine& engine) {
+            Snapshot taken;
+            {
+              py::gil_scoped_release release;
+              taken = engine.snapshot();
+            }
+            py::list peers, waiting;
+            for (const auto& peer : taken.peers)
+              peers.append(py::dict("called"_a = peer.called, "heard_s"_a = peer.heard_s));
+            for (const auto& one : taken.waiting)
+              waiting.append(py::dict("number"_a = one.seq, "call"_a = one.call,
+                                      "arrival_s"_a = one.arrival_s, "waits_for"_a = one.waits_for,
+                                      "for_plan"_a = one.for_plan));
+            return py::dict("failed"_a = taken.failed, "at_s"_a = taken.at_s,
+                            "called"_a = taken.called, "peers"_a = peers, "waiting"_a = waiting);
+          },
+          "What this rank knows of its collectives and of the others; see executor/snapshot.h.")
       .def("algorithm_now", &Engine::algorithm_now, "call"_a,
            "What would run if the call came now; empty: its plan is not here yet.")
       .def_property_readonly("plans_ended", &Engine::plans_ended)

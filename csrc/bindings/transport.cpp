@@ -19,6 +19,7 @@ using transport::Transport;
 using transport::Ucx;
 using transport::ucx_memory_types;
 using transport::ucx_resources;
+using transport::UcxChoice;
 using transport::UcxLibrary;
 
 using namespace pybind11::literals;
@@ -69,12 +70,13 @@ void bind_transport(py::module_& m) {
 
   py::class_<Ucx, Transport, std::shared_ptr<Ucx>>(m, "Ucx")
       .def(py::init([](const std::string& library, int rank, int ranks, std::uint64_t token,
-                       const std::string& net_devices) {
+                       std::string transports, std::string net_devices) {
              py::gil_scoped_release release;
              return std::make_shared<Ucx>(UcxLibrary::open(library), rank, ranks, token,
-                                          net_devices);
+                                          UcxChoice{std::move(transports), std::move(net_devices)});
            }),
-           "library"_a, "rank"_a, "ranks"_a, "token"_a, "net_devices"_a = "")
+           "library"_a, "rank"_a, "ranks"_a, "token"_a, py::kw_only(), "transports"_a = "",
+           "net_devices"_a = "")
       .def("address", [](const Ucx& ucx) { return py::bytes(ucx.address()); })
       .def("connect",
            [](Ucx& ucx, const std::vector<py::bytes>& addresses) {

@@ -105,11 +105,11 @@ void Agreement::note_lost(const Events::Lost& loss, const std::string& during) {
                       loss.rank);
 }
 
-void Agreement::tell(const Failure& failure, bool decided) {
+void Agreement::tell(const Failure& failure, std::uint32_t heard) {
   // Not the dead one: UCX would look for its memory, and complain.
   if (failure.kind == Kind::lost) left_.emplace(failure.rank, 0);
   tell_all(Abort{static_cast<std::uint8_t>(failure.kind), failure.rank, failure.what,
-                 failure.completed, decided});
+                 failure.completed, heard});
 }
 
 }  // namespace patallreduce::executor

@@ -63,7 +63,7 @@ class Agreement {
   // it failed then. `during`: what this rank was doing.
   void note_lost(const Events::Lost& loss, const std::string& during);
   // Tells all others why it is over.
-  void tell(const Failure& failure, bool decided);
+  void tell(const Failure& failure, std::uint32_t heard);
 
  private:
   const int rank_;

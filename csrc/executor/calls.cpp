@@ -12,7 +12,8 @@ namespace patallreduce::executor {
 
 namespace {
 
-constexpr std::uint64_t seq_ahead = 512;  // how far a rank may run ahead of what it has finished
+constexpr std::uint64_t seq_ahead = 512;   // how far a rank may run ahead of what it has finished
+constexpr int most_segments_ahead = 4096;  // a program of more takes a while: not for others' sake
 
 }  // namespace
 
@@ -115,6 +116,7 @@ void Calls::note_announcement(int from, const Announcement& announcement) {
     begin_dynamic(seq);
     return;
   }
+  if (pending.call.key.segments > most_segments_ahead) return;  // this rank's own call will tell
   try {
     make_operation(seq, pending, -1);
   } catch (const ScheduleError&) {
@@ -245,6 +247,21 @@ double Calls::owes_until_s() const {
     if (pending.ticket && pending.ticket->done)
       until_s = std::max(until_s, pending.ticket->arrival_s + pending.timeout_s);
   return until_s;
+}
+
+std::optional<Failure> Calls::owes() const {
+  std::optional<Failure> first;
+  for (const auto& [seq, pending] : pending_) {
+    if (!pending.ticket) continue;
+    if (!pending.ticket->done) return std::nullopt;
+    const int to = pending.operation->sending_to();
+    if (first || to < 0) continue;
+    first = Failure{Kind::timeout, to,
+                    concat("rank ", to, " did not take what rank ", rank_,
+                           " sent it of collective ", seq, " (", describe(pending.call),
+                           ") within ", pending.timeout_s, " s, and rank ", rank_, " closes")};
+  }
+  return first;
 }
 
 bool Calls::sending() const {

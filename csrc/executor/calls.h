@@ -54,6 +54,8 @@ class Calls {
   // The last deadline of those whose results are here and still on their way to others;
   // -infinite: none.
   double owes_until_s() const;
+  // What others have not taken of what this rank sends, once nothing else is left; empty: nothing.
+  std::optional<Failure> owes() const;
   // " during collective ..." for messages; empty: during none that was called here.
   std::string during() const;
   // In the order of their numbers; `see` takes a Waiting.

@@ -54,7 +54,7 @@ struct Encoder {
     out.put(m.rank);
     out.put(m.what);
     out.put(m.completed);
-    out.put(static_cast<std::uint8_t>(m.decided));
+    out.put(m.heard);
   }
   void operator()(const Bye& m) { out.put(m.called); }
   void operator()(const PlansEnd& m) {
@@ -112,7 +112,7 @@ std::optional<Message> decode(const std::string& bytes, int ranks) {
       abort.rank = in.get<std::int32_t>();
       abort.what = in.text(16 * 1024);
       abort.completed = in.get<std::uint64_t>();
-      abort.decided = in.get<std::uint8_t>() != 0;
+      abort.heard = in.get<std::uint32_t>();
       in.require(abort.kind <= static_cast<std::uint8_t>(Kind::mismatch));
       in.require(abort.rank >= -1 && abort.rank < ranks);
       message = std::move(abort);

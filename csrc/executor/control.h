@@ -14,7 +14,7 @@
 namespace patallreduce::executor {
 
 // Of these messages, of tags, and of what schedules are made from.
-constexpr std::uint32_t protocol_version = 1;
+constexpr std::uint32_t protocol_version = 2;
 
 // The sender's transport works and its library speaks this version.
 struct Hello {
@@ -33,13 +33,14 @@ struct Pulse {
   bool answer;
 };
 
-// The communicator failed: a Failure, as the sender noticed it, or as all ranks are to take it.
+// The communicator failed: a Failure, as the sender noticed it, or its verdict of all that it
+// heard.
 struct Abort {
   std::uint8_t kind;
   std::int32_t rank;
   std::string what;
   std::uint64_t completed;
-  bool decided;
+  std::uint32_t heard;  // what this is of, as Ending's verdict; 0: of what the sender noticed
 };
 
 // The sender closes after `called` collectives, all of them finished.

@@ -7,6 +7,8 @@
 
 #include <chrono>
 
+#include "errors.h"
+
 namespace patallreduce::executor {
 
 namespace {
@@ -21,7 +23,10 @@ Driver::Driver(Driven& driven, Transport& transport, double spin_s, bool shares_
       transport_(transport),
       spin_s_(spin_s),
       shares_cores_(shares_cores),
-      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  PATR_CHECK(wake_fd_ >= 0, TransportError, "rank ", transport.rank(),
+             ": no file descriptor left to wake a thread by");
+}
 
 Driver::~Driver() { join(); }
 

@@ -20,8 +20,7 @@ namespace {
 
 constexpr int leader_rank = 0;  // whose monitor makes plans
 constexpr double idle_before_posting_all_s = 1e-3;
-constexpr double longest_ending_s = 0.5;  // for others to tell how they ended
-constexpr double linger_s = 0.02;         // for a message to leave
+constexpr double linger_s = 0.02;  // for a message to leave
 
 }  // namespace
 
@@ -30,6 +29,7 @@ Engine::Engine(std::shared_ptr<Transport> transport, EngineOptions options)
       ranks_(transport->ranks()),
       transport_(std::move(transport)),
       process_(getpid()),
+      has_thread_(options.has_thread),
       programs_(std::move(options.steps_source), ranks_),
       memory_(options.scratch_bytes),
       agreement_(*transport_),
@@ -54,7 +54,7 @@ void Engine::start(double timeout_s) {
   }
   end(driving);
   if (const auto failed = failure()) raise(*failed);
-  driver_.start_thread();
+  if (has_thread_) driver_.start_thread();
 }
 
 std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s) {
@@ -266,6 +266,21 @@ void Engine::look() {
   if (watch_.end()) agreement_.tell_all(Pulse{calls_.called(), true});
 }
 
+Snapshot Engine::snapshot() {
+  const auto driving = driver_.lock();
+  return at_failure_ ? *at_failure_ : take_snapshot();
+}
+
+Snapshot Engine::take_snapshot() const {
+  Snapshot snapshot{false, now_s(), calls_.called(), watch_.peers(), {}};
+  calls_.each_waiting([&](const Waiting& waiting) {
+    const int waits_for = waiting.operation ? waiting.operation->waiting_for() : -1;
+    snapshot.waiting.push_back(
+        {waiting.seq, describe(waiting.call), waiting.arrival_s, waits_for, waiting.for_plan});
+  });
+  return snapshot;
+}
+
 void Engine::abort(const std::string& why) {
   check_process();
   abort(Failure{Kind::transport, rank_, concat("rank ", rank_, " aborted: ", why)});
@@ -290,8 +305,10 @@ void Engine::end(Driver::Lock& driving) {
 void Engine::fail(Failure failure) {
   if (this->failure() || ending_.begun()) return;
   failure.completed = calls_.completed();
-  ending_.begin(failure, now_s() + longest_ending_s);
-  agreement_.tell(failure, false);  // but whom it names as lost
+  at_failure_ = take_snapshot();
+  at_failure_->failed = true;
+  ending_.begin(failure, now_s());
+  agreement_.tell(failure, 0);  // but whom it names as lost
   for (int rank = 0; rank < ranks_; ++rank)
     if (agreement_.has_left(rank)) ending_.note_silent(rank);
   for (const int rank : watch_.silent()) ending_.note_silent(rank);
@@ -317,14 +334,15 @@ bool Engine::end_turn() {
   }
   const bool busy = !events_.empty();
   hear_endings();
-  const auto decided = ending_.decided(now_s());
-  if (decided) finish(*decided);
-  return busy || decided;
+  if (const auto verdict = ending_.judge(now_s()))
+    agreement_.tell(verdict->failure, verdict->heard);
+  const auto agreed = ending_.agreed(now_s());
+  if (agreed) finish(*agreed);
+  return busy || agreed;
 }
 
 void Engine::finish(const Failure& failure) {
-  agreement_.tell(failure, true);
-  // It has to leave before connections are cut.
+  // What was told has to leave before connections are cut.
   const double until_s = now_s() + linger_s;
   for (Events ignored; now_s() < until_s; ignored.clear()) {
     transport_->progress(ignored);
@@ -360,9 +378,12 @@ void Engine::close(double timeout_s) {
     const double owes_until_s = timeout_s > 0 ? calls_.owes_until_s() : -HUGE_VAL;
     driver_.drive(driving, owes_until_s,
                   [&] { return failure() || std::isinf(calls_.owes_until_s()); });
-    if (!failure() && sending())
-      fail({Kind::transport, rank_,
-            concat("rank ", rank_, " closed its communicator with a collective pending")});
+    if (!failure() && sending()) {
+      const Failure pending{
+          Kind::transport, rank_,
+          concat("rank ", rank_, " closed its communicator with a collective pending")};
+      fail(calls_.owes().value_or(pending));
+    }
     end(driving);
     if (!failure()) {
       agreement_.tell_all(Bye{calls_.called()});

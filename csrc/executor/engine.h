@@ -29,6 +29,7 @@
 #include "executor/driver.h"
 #include "executor/ending.h"
 #include "executor/given.h"
+#include "executor/snapshot.h"
 
 namespace patallreduce::executor {
 
@@ -37,7 +38,8 @@ struct EngineOptions {
   bool shares_cores = true;                  // more ranks than cores on this host: yield to them
   std::size_t scratch_bytes = 512ull << 20;  // admitted operations together, but for one
   StepsSource steps_source;
-  ScheduleKey barrier;  // what runs here of calls on streams
+  ScheduleKey barrier;     // what runs here of calls on streams
+  bool has_thread = true;  // else only callers that wait drive
 };
 
 class Engine final : private Driven {
@@ -101,6 +103,8 @@ class Engine final : private Driven {
   // Throws TransportError in a forked child: the connections are its parent's.
   void check_process() const;
   std::shared_ptr<const Failure> failure() const { return inbox_.failure(); }
+  // Now; of a communicator that failed: when this rank noticed.
+  Snapshot snapshot();
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   std::size_t scratch_peak_bytes();
@@ -116,6 +120,7 @@ class Engine final : private Driven {
   void handle(const Events& events);
   void handle(int from, const Message& message, double now_s);
   void look();
+  Snapshot take_snapshot() const;
   bool sending() const { return !inbox_.empty() || calls_.sending(); }
   void abort(Failure failure);
   void fail(Failure failure);
@@ -128,6 +133,7 @@ class Engine final : private Driven {
   const int ranks_;
   const std::shared_ptr<Transport> transport_;
   const int process_;
+  const bool has_thread_;
 
   Inbox inbox_;  // for all threads
   Outbox outbox_;
@@ -140,6 +146,7 @@ class Engine final : private Driven {
   Ending ending_;
   Calls calls_;
   Events events_;
+  std::optional<Snapshot> at_failure_;
   bool all_posted_ = false;  // in this idle stretch
   bool closed_ = false;
 

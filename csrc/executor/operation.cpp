@@ -353,4 +353,11 @@ int Operation::waiting_for() const {
   return -1;
 }
 
+int Operation::sending_to() const {
+  for (std::size_t step = 0; step < state_.size(); ++step)
+    if (program_->steps[step].verb == Verb::send && state_[step] != State::done)
+      return peer(static_cast<std::int32_t>(step));
+  return -1;
+}
+
 }  // namespace patallreduce::executor

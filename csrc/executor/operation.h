@@ -63,6 +63,8 @@ class Operation {
 
   // A rank this one still waits for, or -1: none, or not known yet who it will be.
   int waiting_for() const;
+  // A rank that has not taken what this one sends, or -1: none.
+  int sending_to() const;
 
  private:
   struct Piece {

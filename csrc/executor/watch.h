@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "executor/operation.h"
+#include "executor/snapshot.h"
 
 namespace patallreduce::executor {
 
@@ -45,15 +46,11 @@ class Watch {
   bool end();
   // Who has not answered for a while, though asked.
   std::vector<int> silent() const;
+  const std::vector<Snapshot::Peer>& peers() const { return peers_; }
   // Longer than a monitor that lives ever lets its own rank wait.
   bool waits_too_long_for_plan(const Waiting& waiting) const;
 
  private:
-  struct Peer {
-    double heard_s = 0;
-    std::uint64_t called = 0;
-  };
-
   double interval_s() const;
   void start_asking_anew();
   [[noreturn]] void time_out(const Waiting& waiting) const;
@@ -61,7 +58,7 @@ class Watch {
   std::pair<int, std::string> culprit(std::uint64_t seq) const;
 
   const int rank_;
-  std::vector<Peer> peers_;
+  std::vector<Snapshot::Peer> peers_;
   double asked_s_ = 0;        // for pulses; 0: not in this pending stretch
   double first_asked_s_ = 0;  // of the pending stretch
   double next_look_s_ = 0;

@@ -10,7 +10,6 @@
 
 #include "clock.h"
 #include "errors.h"
-#include "transport/ucx_context.h"
 #include "transport/ucx_request.h"
 #include "wire.h"
 
@@ -40,12 +39,12 @@ bool is_shared_memory(const std::string& resource) {
 }  // namespace
 
 Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
-         const std::string& net_devices)
+         const UcxChoice& choice)
     : ucx_(library), rank_(rank), ranks_(ranks), token_(token), standing_(token | 1) {
   PATR_CHECK(ranks >= 1 && ranks <= max_ranks && rank >= 0 && rank < ranks, TransportError,
              "ucx: expected ranks in 1..", max_ranks, " and a rank below, got rank ", rank, " of ",
              ranks);
-  context_ = new_ucx_context(ucx_, net_devices);
+  context_ = new_ucx_context(ucx_, choice);
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -62,12 +61,15 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
   };
   listen(control_id, on_control<control_id>);
   listen(acknowledgement_id, on_control<acknowledgement_id>);
-  if (status != UCS_OK) {
+  processes_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (status != UCS_OK || processes_fd_ < 0) {
+    const char* const why =
+        status == UCS_OK ? "no file descriptor left" : ucx_.ucs_status_string(status);
+    if (processes_fd_ >= 0) ::close(processes_fd_);
     if (worker_) ucx_.ucp_worker_destroy(worker_);
     ucx_.ucp_cleanup(context_);
-    throw TransportError(concat("UCX: cannot make a worker: ", ucx_.ucs_status_string(status)));
+    throw TransportError(concat("UCX: cannot make a worker: ", why));
   }
-  processes_fd_ = epoll_create1(EPOLL_CLOEXEC);
 }
 
 Ucx::~Ucx() { close(0); }
@@ -155,8 +157,7 @@ void Ucx::check_processes() {
   const int count = epoll_wait(processes_fd_, gone, 8, 0);
   if (count <= 0) return;
   // What it sent before it ended comes first: it may have said goodbye.
-  while (ucx_.ucp_worker_progress(worker_)) {
-  }
+  turn_worker();
   for (int i = 0; i < count; ++i) {
     Peer& peer = *peers_[gone[i].data.u32];
     epoll_ctl(processes_fd_, EPOLL_CTL_DEL, peer.neighbour.pidfd(), nullptr);

@@ -20,16 +20,15 @@
 #include <vector>
 
 #include "transport/transport.h"
-#include "transport/ucx_library.h"
+#include "transport/ucx_context.h"
 
 namespace patallreduce::transport {
 
 class Ucx final : public Transport {
  public:
   // `token`: a random number shared by all ranks of the communicator; messages without it are
-  // dropped. `net_devices`: as UCX_NET_DEVICES, "" for UCX's own choice.
-  Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
-      const std::string& net_devices);
+  // dropped.
+  Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token, const UcxChoice& choice);
   ~Ucx() override;
 
   // What the other ranks need to reach this one; opaque, a few hundred bytes.
@@ -69,6 +68,7 @@ class Ucx final : public Transport {
   void send_control(int to, unsigned id, const std::string& bytes);
   void take_offer(Request* request);
   void acknowledged(int from, std::uint64_t index, std::uint32_t generation);
+  void turn_worker();
   void lose(Peer& peer, const std::string& reason);
   void check_processes();
   void cancel_all();

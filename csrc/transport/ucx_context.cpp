@@ -8,7 +8,7 @@
 
 namespace patallreduce::transport {
 
-ucp_context_h new_ucx_context(const UcxLibrary& ucx, const std::string& net_devices) {
+ucp_context_h new_ucx_context(const UcxLibrary& ucx, const UcxChoice& choice) {
   ucp_config_t* config;
   const auto check = [&ucx](ucs_status_t status, const char* what) {
     PATR_CHECK(status == UCS_OK, TransportError, "UCX ", ucx.version, " at ", ucx.path, ": ", what,
@@ -19,8 +19,11 @@ ucp_context_h new_ucx_context(const UcxLibrary& ucx, const std::string& net_devi
   for (const char* name : {"POSIX_ERROR_HANDLING", "SYSV_ERROR_HANDLING"})
     ucx.ucp_config_modify(config, name, "y");
   ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", "500ms");
-  if (!net_devices.empty())
-    check(ucx.ucp_config_modify(config, "NET_DEVICES", net_devices.c_str()), "setting NET_DEVICES");
+  const auto choose = [&](const char* name, const std::string& value) {
+    if (!value.empty()) check(ucx.ucp_config_modify(config, name, value.c_str()), name);
+  };
+  choose("TLS", choice.transports);
+  choose("NET_DEVICES", choice.net_devices);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -34,7 +37,7 @@ ucp_context_h new_ucx_context(const UcxLibrary& ucx, const std::string& net_devi
 }
 
 std::vector<std::string> ucx_memory_types(const UcxLibrary& ucx) {
-  const ucp_context_h context = new_ucx_context(ucx, "");
+  const ucp_context_h context = new_ucx_context(ucx, {});
   ucp_context_attr_t attributes{};
   attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   ucx.ucp_context_query(context, &attributes);
@@ -49,7 +52,7 @@ std::vector<std::string> ucx_memory_types(const UcxLibrary& ucx) {
 }
 
 std::vector<std::string> ucx_resources(const UcxLibrary& ucx) {
-  const ucp_context_h context = new_ucx_context(ucx, "");
+  const ucp_context_h context = new_ucx_context(ucx, {});
   auto found = ucx_resources(ucx, context);
   ucx.ucp_cleanup(context);
   return found;

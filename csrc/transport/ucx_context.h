@@ -9,8 +9,13 @@
 
 namespace patallreduce::transport {
 
-// `net_devices`: as UCX_NET_DEVICES, "" for UCX's own choice.
-ucp_context_h new_ucx_context(const UcxLibrary& ucx, const std::string& net_devices);
+// As the variables UCX_TLS and UCX_NET_DEVICES; "": what they say, or UCX's own choice.
+struct UcxChoice {
+  std::string transports;
+  std::string net_devices;
+};
+
+ucp_context_h new_ucx_context(const UcxLibrary& ucx, const UcxChoice& choice);
 
 // The memory a context can move, e.g. {"host", "cuda"}.
 std::vector<std::string> ucx_memory_types(const UcxLibrary& ucx);

@@ -11,6 +11,8 @@ namespace {
 // Messages from this size on go to neighbours in one copy.
 constexpr std::size_t direct_bytes = 8 * 1024;
 
+constexpr int most_worker_turns = 10'000;
+
 std::uint64_t wire_tag(int sender, std::uint64_t token, std::uint64_t tag) {
   const std::uint64_t epoch = token & ((std::uint64_t{1} << caller_bits) - 1);
   return static_cast<std::uint64_t>(sender) << caller_bits | (tag ^ epoch);
@@ -231,17 +233,21 @@ void Ucx::send_control(int to, unsigned id, const std::string& bytes) {
         ucx_.ucp_am_send_nbx(peer.endpoint, id, request->payload.data(), sizeof header,
                              request->payload.data() + sizeof header, bytes.size(), &param));
 }
+// Bounded: whoever sends without pause must not keep the engine from its deadlines.
+void Ucx::turn_worker() {
+  for (int turn = 0; turn < most_worker_turns && ucx_.ucp_worker_progress(worker_); ++turn) {
+  }
+}
+
 // One copy per call, so that the caller can pass a segment on before the next is fetched.
 void Ucx::progress(Events& events) {
-  while (ucx_.ucp_worker_progress(worker_)) {
-  }
+  turn_worker();
   if (!offers_.empty()) {
     Request* request = offers_.front();
     offers_.pop_front();
     take_offer(request);
     // If it failed, the sender may have said why.
-    while (ucx_.ucp_worker_progress(worker_)) {
-    }
+    turn_worker();
   }
   if (!events_.empty()) events.take(events_);
 }

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from patallreduce import _core
 from patallreduce.communicator import environment
 from patallreduce.communicator.collectives import Collectives
 from patallreduce.communicator.connections import of_processes, of_threads
@@ -263,11 +262,7 @@ class Communicator(Collectives):
     @property
     def usable(self) -> bool:
         """False once it is closed, failed, or seen from a forked child."""
-        try:
-            self.session.check_usable()
-        except _core.TransportError:
-            return False
-        return True
+        return self.session.usable
 
     def close(self) -> None:
         """Finish what is sending, tell the other ranks, release everything. Idempotent."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-import socket
 from typing import NamedTuple
 
 import torch.distributed as dist
 
 from patallreduce import _core
-from patallreduce.communicator import environment, ucx
+from patallreduce.communicator import environment, forks, host, ucx
 from patallreduce.communicator.rendezvous import Rendezvous, SupersededError
 
 
@@ -20,6 +20,14 @@ class Connections(NamedTuple):
     aside: _core.Transport | None  # of the monitor's messages; None: there is no monitor
     local_ranks: int  # on this host, with this rank
     rendezvous: Rendezvous | None = None  # of ranks that are processes
+    name: str = "loopback"  # the same on all ranks, another for each communicator
+
+
+class Met(NamedTuple):
+    """What one rank tells the others once it has connected; JSON carries it."""
+
+    readable: list[int]  # ranks whose memory it can read
+    ports: list[int]  # at which it listens
 
 
 def of_processes(
@@ -40,15 +48,25 @@ def of_processes(
 
 
 def _meet(rendezvous: Rendezvous, *, monitor: bool) -> Connections:
-    token = int.from_bytes(rendezvous.from_rank_0("token", secrets.token_bytes(8)), "little")
-    hosts = rendezvous.share_json("host", socket.gethostname() + "/" + _boot_id())
-    native = _connect(rendezvous, "address", token)
-    reads = rendezvous.share_json("reads", native.readable())
-    native.set_direct([peer for peer in native.readable() if native.rank in reads[peer]])
+    # First what all ranks give: with another secret than the others' all of them find out.
+    shared = rendezvous.share_json("host", host.here(rendezvous.ranks))
+    hosts = [host.Host(*values) for values in shared]
+    public = rendezvous.from_rank_0("token", secrets.token_bytes(8))
+    token = int.from_bytes(rendezvous.secret.derive(public), "little")
+    host.check(hosts, rendezvous.rank)
+    transports = host.transports(hosts, rendezvous.rank)
+    before = forks.listening()
+    native = _connect(rendezvous, "address", token, transports)
     aside = None
     if monitor and rendezvous.ranks > 1:
-        aside = _connect(rendezvous, "monitor", token ^ 1)
-    return Connections(native, aside, hosts.count(hosts[rendezvous.rank]), rendezvous)
+        aside = _connect(rendezvous, "monitor", token ^ 1, transports)
+    ports = [*(forks.listening() - before)]
+    met = [Met(*values) for values in rendezvous.share_json("met", Met(native.readable(), ports))]
+    native.set_direct([rank for rank in native.readable() if native.rank in met[rank].readable])
+    forks.let_go(native, {port for one in met for port in one.ports})
+    local_ranks = sum(one.name == hosts[rendezvous.rank].name for one in hosts)
+    name = hashlib.sha256(public).hexdigest()[:8]
+    return Connections(native, aside, local_ranks, rendezvous, name)
 
 
 def of_threads(
@@ -67,21 +85,14 @@ def of_threads(
     return made
 
 
-def _connect(rendezvous: Rendezvous, name: str, token: int) -> _core.Ucx:
+def _connect(rendezvous: Rendezvous, name: str, token: int, transports: str) -> _core.Ucx:
     native = _core.Ucx(
         ucx.library_path(),
         rendezvous.rank,
         rendezvous.ranks,
         token,
-        environment.get("SOCKET_IFNAME") or "",
+        transports=transports,
+        net_devices=environment.get("SOCKET_IFNAME") or "",
     )
     native.connect(rendezvous.share(name, native.address()))
     return native
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

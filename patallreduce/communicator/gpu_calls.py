@@ -113,7 +113,7 @@ class GpuCalls:
             met: list[Exception] = []
 
             def result(settled: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
-                ticket.check()  # raised here it keeps its class and text through DDP's backward
+                ticket.check()
                 if met:
                     raise met[0]
                 return settled.value()

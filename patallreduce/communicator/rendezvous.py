@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from patallreduce import _core
+from patallreduce.communicator.secret import Secret
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
 
@@ -46,6 +47,7 @@ class Rendezvous:
         self.rank = dist.get_rank(resolved)
         self.ranks = dist.get_world_size(resolved)
         self.timeout_s = timeout_s
+        self.secret = Secret.of_environment()
         self._until_s: float | None = time.monotonic() + timeout_s  # None: all ranks have met
         self._longest_s = self._until_s + timeout_s
         # The store counts: a process may have seen groups of this name that others have not.
@@ -88,6 +90,7 @@ class Rendezvous:
         Raises:
             TransportTimeout: a rank gave nothing in time; it is named.
             SupersededError: rank 0 has begun anew meanwhile.
+            TransportError: a value was not sealed with this rank's secret.
         """
         self._set(f"{key}/{self.rank}", value)
         return [self._get(f"{key}/{rank}", rank) for rank in range(self.ranks)]
@@ -113,17 +116,23 @@ class Rendezvous:
 
     def _set(self, key: str, value: bytes) -> None:
         self._given.append(key)
-        self._store.set(key, value)  # type: ignore[arg-type]  # torch's stub knows str only
+        sealed = self.secret.seal(self._name(key), value)
+        self._store.set(key, sealed)  # type: ignore[arg-type]  # torch's stub knows str only
 
     def _get(self, key: str, rank: int) -> bytes:
         self._wait(self._store, key, rank)
-        return self._store.get(key)
+        return self.secret.open(self._name(key), self._store.get(key), self.rank, rank)
+
+    def _name(self, key: str) -> str:
+        return f"{self._attempt}/{key}"
 
     def _wait(self, store: Store, key: str, rank: int) -> None:
         until_s = time.monotonic() + self.left_s()
         pause_s = _FIRST_PAUSE_S
         while not store.check([key]):  # waiting for a part of the time would make c10d warn
             if self._until_s is not None and 0 < self._attempt < self._newest():
+                if store.check([key]):  # given before rank 0 began anew
+                    return
                 raise SupersededError
             if time.monotonic() > until_s:
                 timeout = _core.TransportTimeout(

@@ -22,6 +22,7 @@ from patallreduce.communicator import environment
 from patallreduce.communicator.connections import Connections
 from patallreduce.communicator.gpu_calls import GpuWork
 from patallreduce.communicator.gpus import Gpus
+from patallreduce.communicator.last_words import LastWords
 from patallreduce.communicator.link_meter import LinkMeter
 from patallreduce.communicator.loops import PLAIN, GpuLoop, Loop, Warner
 from patallreduce.communicator.profile import bucket_range
@@ -82,14 +83,23 @@ class Session:
         self.records: deque[tuple[Ticket, _core.Call]] = deque(maxlen=_RECORDS_KEPT)
         self.process = os.getpid()
         self._completer = Completer(self.engine)
+        self._last_words = LastWords(self.engine, rank, ranks, connections.name, self.records)
         self._models = 0
         # Also when it is collected, and at exit.
         self.close = weakref.finalize(
-            self, _close, self.engine, self.gpus, self.monitor, self._completer, self.process
+            self,
+            _close,
+            self.engine,
+            self.gpus,
+            self.monitor,
+            self._completer,
+            self._last_words,
+            process=self.process,
         )
 
     def start(self) -> None:
         """Begin to answer the other ranks. All ranks' sessions start at once."""
+        self._last_words.start()
         if (rendezvous := self._rendezvous) is None:
             self.engine.start(self.timeout_s)
         else:
@@ -193,6 +203,15 @@ class Session:
         """Raise the TransportError it failed with, or that it is closed or a parent's."""
         self.engine.check()
 
+    @property
+    def usable(self) -> bool:
+        """False once it is closed, failed, or seen from a forked child."""
+        try:
+            self.check_usable()
+        except _core.TransportError:
+            return False
+        return True
+
 
 def checked_timeout(timeout_s: float | None) -> float:
     """Seconds > 0; of None PATALLREDUCE_TIMEOUT_S, or 300."""
@@ -218,9 +237,12 @@ def _close(
     gpus: Gpus,
     monitor: _core.Monitor | None,
     completer: Completer,
+    last_words: LastWords,
+    *,
     process: int,
 ) -> None:
     if process == os.getpid():
+        last_words.say(over=False)
         gpus.close(_CLOSE_TIMEOUT_S)
         if (owed_s := engine.drain(_CLOSE_TIMEOUT_S)) > 0:  # what is pending may still need a plan
             _log.warning(
@@ -230,4 +252,5 @@ def _close(
         engine.close(_CLOSE_TIMEOUT_S)
         if monitor is not None:
             monitor.close(_CLOSE_TIMEOUT_S)
+        last_words.say(over=True)
         completer.join()

@@ -30,8 +30,8 @@ class Completer:
         done: torch.futures.Future[_core.Ticket] = torch.futures.Future()
 
         def result(done: torch.futures.Future[_core.Ticket]) -> torch.Tensor:
-            # An exception raised here keeps its class and text through DDP's backward;
-            # Future.set_exception does not.
+            # The future's error is a RuntimeError that names the class of what is raised here;
+            # DDP takes no future for failed that got Future.set_exception.
             done.value().check()
             return tensor
 
@@ -90,7 +90,7 @@ class Work:
         return self.ticket.done
 
     def get_future(self) -> torch.futures.Future[torch.Tensor]:
-        """A future of the tensor.
+        """A future of the tensor; its error is a RuntimeError that names what `wait` raises.
 
         Raises:
             TransportError: in a forked child, where nothing would ever complete it.

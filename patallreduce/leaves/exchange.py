@@ -43,7 +43,7 @@ class LeafExchange:
         self._most = max(map(len, self._subtrees))
         self._leaves = leaves
         self._lock = threading.Lock()
-        self._buckets: list[_Bucket] = []
+        self._buckets: list[BucketMean] = []
         self._begun = 0  # buckets whose sums have begun
         self._complete = False
 
@@ -54,12 +54,9 @@ class LeafExchange:
 
     def start(
         self, buffer: torch.Tensor, nodes: list[Node[torch.Tensor]], *, last: bool
-    ) -> torch.futures.Future[torch.Tensor]:
-        """Hand a bucket over: its (elements,) buffer, and this rank's subtrees of it.
-
-        The future's value is the buffer, holding the mean over all leaves.
-        """
-        bucket = _Bucket(self._communicator, self._subtrees, self._most, self._leaves, buffer)
+    ) -> BucketMean:
+        """Hand a bucket over: its (elements,) buffer, and this rank's subtrees of it."""
+        bucket = BucketMean(self._communicator, self._subtrees, self._most, self._leaves, buffer)
         with self._lock:
             self._buckets.append(bucket)
             self._complete = last
@@ -67,9 +64,9 @@ class LeafExchange:
         received.add_done_callback(lambda _: self._received(bucket))
         if last:
             self._advance()
-        return bucket.mean
+        return bucket
 
-    def _received(self, bucket: _Bucket) -> None:
+    def _received(self, bucket: BucketMean) -> None:
         bucket.ready = True
         self._advance()
 
@@ -83,8 +80,11 @@ class LeafExchange:
                 bucket.sum_and_spread()
 
 
-class _Bucket:
-    """One bucket: its subtrees go to the holders of slices, the sums go back to all ranks."""
+class BucketMean:
+    """One bucket: its subtrees go to the holders of slices, the sums go back to all ranks.
+
+    `future`: its value is the buffer, holding the mean over all leaves.
+    """
 
     def __init__(
         self,
@@ -100,22 +100,34 @@ class _Bucket:
         self._buffer = buffer
         self.ready = False  # all pieces have been received, or the exchange failed
         self._ticket: Ticket | None = None  # of the collective under way
-        self._done: torch.futures.Future[BaseException | None] = torch.futures.Future()
-        self.mean: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
+        self._error: Exception | None = None
+        self._over = threading.Event()
+        self._done: torch.futures.Future[None] = torch.futures.Future()
+        self.future: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
         grain = _SLICE_BYTES // buffer.element_size()
         ranks = communicator.ranks
         self._slice = max(-(-buffer.numel() // (ranks * grain)), 1) * grain
         # [sent or received, to or from rank, subtree, element]
         self._pieces = buffer.new_zeros((2, ranks, most, self._slice))
 
-    def _result(self, done: torch.futures.Future[BaseException | None]) -> torch.Tensor:
-        # Raised here, an exception keeps its class and text through DDP's backward.
-        error = done.value()
-        if error is not None:
-            raise error
+    def wait(self) -> None:
+        """Wait for the mean; on the main thread signals are handled. Raises what went wrong."""
+        self._over.wait()
+        if self._error is not None:
+            raise self._error
+
+    def _result(self, _done: torch.futures.Future[None]) -> torch.Tensor:
+        if self._error is not None:
+            raise self._error
         return self._buffer
 
+    def _end(self, error: Exception | None) -> None:
+        self._error = error
+        self._over.set()
+        self._done.set_result(None)
+
     def exchange(self, nodes: list[Node[torch.Tensor]]) -> torch.futures.Future[torch.Tensor]:
+        """Start to give all ranks their slices of this rank's subtrees, and to take theirs."""
         rank, ranks = self._communicator.rank, self._communicator.ranks
         expected = self._subtrees[rank]
         assert [(node.first, node.height) for node in nodes] == expected
@@ -134,7 +146,7 @@ class _Bucket:
             del self._pieces
             spread = self._submit(slices, _core.spread_key(self._communicator.ranks))
         except Exception as error:
-            self._done.set_result(error)
+            self._end(error)
         else:
             spread.add_done_callback(lambda _: self._finish(slices))
 
@@ -160,9 +172,9 @@ class _Bucket:
             self._check()
             self._buffer.copy_(slices.view(-1)[: self._buffer.numel()])
         except Exception as error:
-            self._done.set_result(error)
+            self._end(error)
         else:
-            self._done.set_result(None)
+            self._end(None)
 
     def _submit(
         self, tensor: torch.Tensor, key: _core.ScheduleKey

@@ -12,7 +12,7 @@ from patallreduce import _core
 from tests.threads import on_threads
 
 LINK = pat.Link(20e-6, 2e9)
-VERSION = 1
+VERSION = 2
 HELLO, ABORT, BYE, PLACES, BYE_HEARD = 0, 3, 4, 6, 7  # kinds of messages
 ENDED, LATE, _, DIFFERS = range(4)  # kinds of failures
 
@@ -25,10 +25,11 @@ def place(seq, at, rank):
     return struct.pack("<BQIii", PLACES, seq, 1, at, rank)
 
 
-def abort(kind, rank, text, completed, decided=False):
+def abort(kind, rank, text, completed, heard=0):
+    """What a rank noticed; its verdict, if it has heard that many ranks."""
     text = text.encode()
     head = struct.pack("<BBiI", ABORT, kind, rank, len(text))
-    return head + text + struct.pack("<QB", completed, decided)
+    return head + text + struct.pack("<QI", completed, heard)
 
 
 @pytest.fixture(name="engine_and_peers")
@@ -83,7 +84,7 @@ def test_another_version_is_refused(engine_and_peers):
     engine, peers = engine_and_peers
     peers[0].control(1, hello())
     peers[2].control(1, hello(VERSION + 1))
-    with pytest.raises(pat.MismatchError, match="rank 1 speaks version 1.*rank 2 speaks version 2"):
+    with pytest.raises(pat.MismatchError, match="rank 1 speaks version 2.*rank 2 speaks version 3"):
         engine.start(5)
 
 
@@ -144,6 +145,10 @@ def test_of_what_ranks_noticed_all_take_the_cause(engine_and_peers, first):
     assert not ticket.done, "the third rank has not told"
     for rank, message in told.items():
         peers[rank].control(1, message)
+    time.sleep(0.1)
+    assert not ticket.done, "another may have left with another verdict"
+    for peer in peers.values():
+        peer.control(1, abort(DIFFERS, 2, "calls differ", 0, heard=3))
     error = error_of(engine, 0.3)
     assert (type(error), str(error), error.rank) == (pat.MismatchError, "calls differ", 2)
     assert error.completed == 0, "here the first one had no result yet"
@@ -151,14 +156,16 @@ def test_of_what_ranks_noticed_all_take_the_cause(engine_and_peers, first):
         engine.wait(ticket)
 
 
-def test_who_was_held_up_takes_what_the_others_decided(engine_and_peers):
+def test_who_was_held_up_takes_what_the_others_took_without_it(engine_and_peers):
     engine, peers = engine_and_peers
     started(engine, peers)
-    peers[2].control(1, abort(LATE, 1, "rank 1 did not answer", 4))
-    peers[2].control(1, abort(LATE, 1, "rank 1 did not answer", 3, decided=True))
+    for rank, peer in peers.items():
+        peer.control(1, abort(DIFFERS, rank, f"calls differ, says rank {rank}", 4))
+        peer.control(1, abort(LATE, 1, "rank 1 did not answer", 3, heard=2))
     error = error_of(engine, 0.3)
     assert type(error) is pat.TransportTimeout
-    assert (error.rank, error.completed) == (1, 3)
+    assert (str(error), error.rank) == ("rank 1 did not answer", 1)
+    assert error.completed == 0, "it has none of the results that the others have"
 
 
 def test_a_rank_that_tells_nothing_is_not_waited_for_long(engine_and_peers):

@@ -27,15 +27,16 @@ std::vector<Message> samples(Random& random) {
   Call call = call_of(pick(random, 8, 1 << 20), "slt", 8, Dtype::bfloat16, Op::avg);
   call.label = pick(random, -1, 50);
   if (pick(random, 0, 1)) call.key.arrivals_s = {0, 0.5, 1e-3, 7};
-  return {Hello{1},
-          Announcement{random() >> 20, call},
-          Pulse{random(), true},
-          Abort{static_cast<std::uint8_t>(pick(random, 0, 3)), pick(random, -1, ranks - 1),
-                std::string(pick(random, 0, 300), 'x'), random(), pick(random, 0, 1) == 1},
-          Bye{random()},
-          ByeHeard{},
-          BindPlaces{random(), {{pick(random, 0, ranks - 1), pick(random, 0, ranks - 1)}, {0, 0}}},
-          PlansEnd{"ended", {{1, 7}, {0, static_cast<std::int64_t>(random() >> 1)}}}};
+  return {
+      Hello{1},
+      Announcement{random() >> 20, call},
+      Pulse{random(), true},
+      Abort{static_cast<std::uint8_t>(pick(random, 0, 3)), pick(random, -1, ranks - 1),
+            std::string(pick(random, 0, 300), 'x'), random(), std::uint32_t(pick(random, 0, 4))},
+      Bye{random()},
+      ByeHeard{},
+      BindPlaces{random(), {{pick(random, 0, ranks - 1), pick(random, 0, ranks - 1)}, {0, 0}}},
+      PlansEnd{"ended", {{1, 7}, {0, static_cast<std::int64_t>(random() >> 1)}}}};
 }
 
 std::string mutated(std::string bytes, Random& random) {

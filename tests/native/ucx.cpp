@@ -17,7 +17,8 @@ std::vector<std::shared_ptr<Transport>> connected(const UcxLibrary& library, int
   std::vector<std::shared_ptr<Ucx>> transports;
   std::vector<std::string> addresses;
   for (int rank = 0; rank < ranks; ++rank) {
-    transports.push_back(std::make_shared<Ucx>(library, rank, ranks, token, ""));
+    transports.push_back(
+        std::make_shared<Ucx>(library, rank, ranks, token, transport::UcxChoice{}));
     addresses.push_back(transports.back()->address());
   }
   for (const auto& transport : transports) transport->connect(addresses);

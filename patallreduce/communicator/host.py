@@ -1,0 +1,112 @@
+"""What a host gives its ranks: memory to share, room for UCX's buffers, file descriptors.
+
+UCX looks for none of it beforehand: it touches shared memory that is not there, and aborts the
+process where it can open no file. And it listens on all network interfaces also where all ranks
+share one host and nothing ever comes that way.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import resource
+import socket
+from typing import NamedTuple
+
+from patallreduce import _core
+from patallreduce.communicator import ucx
+
+_log = logging.getLogger("patallreduce")
+
+_SHARED_MEMORY = ("posix", "sysv")
+# UCX 1.21 takes 21 descriptors and 2 per rank, over TCP 19 and 4 per rank, and 8.7 MB of /dev/shm.
+_FILES = 48
+_FILES_PER_RANK = 6
+_POSIX_BYTES = 16 << 20  # of one rank
+
+
+class Host(NamedTuple):
+    """What one rank tells the others of where it runs; JSON carries it."""
+
+    name: str  # equal on ranks that share processors
+    memory: str | None  # equal on ranks that can share memory; None: UCX is to find out
+    lack: str | None  # why this rank cannot connect
+
+
+def here(ranks: int) -> Host:
+    """This process's host, before it connects with that many ranks."""
+    boot_id = _read("/proc/sys/kernel/random/boot_id")
+    return Host(f"{socket.gethostname()}/{boot_id}", _memory(boot_id), _lack(ranks))
+
+
+def transports(hosts: list[Host], rank: int) -> str:
+    """What UCX is to use, as UCX_TLS; "": its own choice, or the user's."""
+    if "UCX_TLS" in os.environ:
+        return ""
+    without = []
+    memory = hosts[rank].memory
+    if memory is not None and all(host.memory == memory for host in hosts):
+        without.append("tcp")
+    needed = _POSIX_BYTES * sum(host.name == hosts[rank].name for host in hosts)
+    if (free := _free_bytes("/dev/shm")) < needed:
+        _log.info("/dev/shm has %d of %d bytes: using System V shared memory", free, needed)
+        without.append("posix")
+    return "^" + ",".join(without) if without else ""
+
+
+def check(hosts: list[Host], rank: int) -> None:
+    """Raise, alike on all ranks, if one of them cannot connect."""
+    for lacking, one in enumerate(hosts):
+        if one.lack is not None:
+            error = _core.TransportError(f"rank {rank}: rank {lacking}: {one.lack}")
+            error.rank = lacking
+            raise error
+
+
+def _memory(boot_id: str) -> str | None:
+    """Equal where UCX reaches one process from the other without a network."""
+    if "UCX_TLS" in os.environ or not _has_shared_memory():
+        return None
+    try:
+        spaces = [os.readlink(f"/proc/self/ns/{space}") for space in ("ipc", "pid", "net")]
+        return "/".join([boot_id, *spaces, str(os.stat("/dev/shm").st_dev), str(os.getuid())])
+    except OSError:
+        return None
+
+
+@functools.cache
+def _has_shared_memory() -> bool:
+    resources = _core.ucx_resources(ucx.library_path())
+    return any(resource.split("/")[0] in _SHARED_MEMORY for resource in resources)
+
+
+def _lack(ranks: int) -> str | None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        left = limit - len(os.listdir("/proc/self/fd"))
+    except OSError:
+        left = 0
+    needed = _FILES + ranks * _FILES_PER_RANK
+    if left >= needed:
+        return None
+    return (
+        f"expected at least {needed} more file descriptors for {ranks} ranks, got {left} of "
+        f"{limit}: raise the limit (`ulimit -n`), or close files"
+    )
+
+
+def _free_bytes(folder: str) -> int:
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return 0
+    return status.f_bavail * status.f_frsize
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

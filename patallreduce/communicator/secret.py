@@ -1,0 +1,95 @@
+"""A secret that ranks share and strangers do not know: keeps these out of the rendezvous.
+
+Whoever reaches torch's store can read and write what ranks exchange there. With a secret every
+value carries a code that proves who gave it (HMAC-SHA256), and what marks the communicator's
+messages is derived from the secret: it never goes through the store.
+
+What this does not do: it encrypts nothing, and who can read the network sees the mark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from patallreduce import _core
+from patallreduce.communicator import environment
+
+_PLAIN, _SEALED = b"\0", b"\1"
+_CODE_BYTES = hashlib.sha256().digest_size
+_LEAST_BYTES = 16
+
+
+class Secret:
+    """Seals the values that one rank gives, and opens the others'.
+
+    Args:
+        key: What all ranks know; None: values go as they are.
+    """
+
+    def __init__(self, key: bytes | None) -> None:
+        if key is not None and len(key) < _LEAST_BYTES:
+            raise ValueError(
+                f"expected a secret of at least {_LEAST_BYTES} bytes, got one of {len(key)}"
+            )
+        self._key = key
+
+    @classmethod
+    def of_environment(cls) -> Secret:
+        """What `PATALLREDUCE_SECRET` says, or the file that `PATALLREDUCE_SECRET_FILE` names.
+
+        Raises:
+            ValueError: It is too short.
+            OSError: There is no such file, or it cannot be read.
+        """
+        text = environment.get("SECRET")
+        if text is not None:
+            return cls(text.encode())
+        path = environment.get("SECRET_FILE")
+        if path is None:
+            return cls(None)
+        with open(path, "rb") as file:
+            return cls(file.read().strip())
+
+    def seal(self, name: str, value: bytes) -> bytes:
+        """`value`, to be opened under the same name only."""
+        if self._key is None:
+            return _PLAIN + value
+        return _SEALED + self._code(name, value) + value
+
+    def open(self, name: str, sealed: bytes, rank: int, giver: int) -> bytes:
+        """The value that `giver` sealed; TransportError on `rank` if it did not, or not with this.
+
+        Without a secret there is nothing to prove, and with one no value goes unproved.
+        """
+        mark, rest = sealed[:1], sealed[1:]
+        if self._key is None and mark == _PLAIN:
+            return rest
+        if self._key is None:
+            raise _error(rank, giver, f"rank {giver} has a secret and rank {rank} has none")
+        if mark != _SEALED:
+            raise _error(rank, giver, f"rank {rank} has a secret and rank {giver} has none")
+        code, value = rest[:_CODE_BYTES], rest[_CODE_BYTES:]
+        if not hmac.compare_digest(code, self._code(name, value)):
+            raise _error(
+                rank, giver, f"what rank {giver} gave was not sealed with the secret of rank {rank}"
+            )
+        return value
+
+    def derive(self, public: bytes) -> bytes:
+        """8 bytes that only those who know the secret can tell from `public`."""
+        return public if self._key is None else self._code("token", public)[:8]
+
+    def _code(self, name: str, value: bytes) -> bytes:
+        assert self._key is not None
+        named = len(name).to_bytes(4, "little") + name.encode() + value
+        return hmac.new(self._key, named, hashlib.sha256).digest()
+
+
+def _error(rank: int, giver: int, what: str) -> _core.TransportError:
+    error = _core.TransportError(
+        f"rank {rank}: {what}: PATALLREDUCE_SECRET or PATALLREDUCE_SECRET_FILE must be alike on "
+        "all ranks"
+    )
+    error.rank = giver
+    return error

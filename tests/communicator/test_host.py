@@ -1,0 +1,200 @@
+"""What a host lacks is said before UCX trips over it; what it does not need stays shut."""
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import patallreduce as pat
+from patallreduce.communicator import forks, host
+
+
+def sums(communicator):
+    for elements in (1, 100_000):
+        tensor = torch.ones(elements)
+        communicator.all_reduce(tensor, algorithm="ring")
+        assert tensor.eq(communicator.ranks).all()
+
+
+def listens_nowhere():
+    before = forks.listening()
+    with pat.Communicator(timeout_s=20) as communicator:
+        assert forks.listening() == before
+        sums(communicator)
+        assert communicator.session.transport.readable()
+
+
+def test_ranks_that_share_a_host_listen_at_no_port(processes):
+    processes.run(3, listens_nowhere)
+
+
+def listens_if_told():
+    with with_tcp(), pat.Communicator(timeout_s=20) as communicator:
+        assert forks.listening()
+        sums(communicator)
+
+
+@contextlib.contextmanager
+def with_tcp():
+    os.environ["UCX_TLS"] = "tcp,self"
+    try:
+        yield
+    finally:
+        del os.environ["UCX_TLS"]
+
+
+def test_who_asks_for_tcp_gets_it(processes):
+    processes.run(2, listens_if_told)
+
+
+def ends():
+    """The ports of both ends of this process's connections, and at which it listens."""
+    both = [(forks._port(s.getsockname), forks._port(s.getpeername)) for _, s in forks._sockets()]
+    return {port for ports in both for port in ports} - {None}
+
+
+def forks_a_child():
+    """The child has none of its parent's connections; the parent keeps them."""
+    before = ends()
+    with with_tcp(), pat.Communicator(timeout_s=20) as communicator:
+        sums(communicator)
+        ports = set().union(*forks._ports.values())
+        assert len(ports) >= 4  # of two ranks, two workers each
+        assert ports & ends()
+        with socket.create_server(("127.0.0.1", 0)) as another:
+            child = os.fork()
+            if child == 0:
+                code = 1
+                with contextlib.suppress(BaseException):
+                    assert ends() == before | {another.getsockname()[1]}
+                    code = 0
+                os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert ports & ends()
+        sums(communicator)
+
+
+def test_a_forked_child_lets_go_of_connections(processes):
+    processes.run(2, forks_a_child)
+
+
+def with_few_files(lacking, spare):
+    rank = torch.distributed.get_rank()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd"))
+    if rank == lacking:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, hard))
+    try:
+        with pytest.raises(
+            pat.TransportError, match=f"rank {lacking}: .*file descriptors"
+        ) as raised:
+            pat.Communicator(timeout_s=20)
+        assert raised.value.rank == lacking
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with pat.Communicator(timeout_s=20) as communicator:
+        sums(communicator)
+
+
+@pytest.mark.parametrize("lacking", [0, 2])
+@pytest.mark.parametrize("spare", [20, 40])
+def test_too_few_descriptors_are_said_by_all_ranks(processes, lacking, spare):
+    processes.run(3, with_few_files, lacking, spare)
+
+
+def just_enough_files(ranks):
+    """As many as are asked for suffice."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd"))
+    needed = host._FILES + ranks * host._FILES_PER_RANK
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + needed, hard))
+    try:
+        with pat.Communicator(timeout_s=20) as communicator:
+            sums(communicator)
+            communicator.all_reduce(torch.ones(1), async_op=True).wait()
+            return len(os.listdir("/proc/self/fd")) - used, needed
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("tcp", [False, True])
+def test_no_more_descriptors_are_used_than_asked_for(processes, ranks, tcp):
+    for used, needed in processes.run(ranks, tcp_if if tcp else just_enough_files, ranks):
+        assert used < needed
+
+
+def tcp_if(ranks):
+    with with_tcp():
+        return just_enough_files(ranks)
+
+
+def in_little_shared_memory(free_bytes):
+    host._free_bytes, real = lambda _: free_bytes, host._free_bytes
+    try:
+        with pat.Communicator(timeout_s=20) as communicator:
+            sums(communicator)
+            assert communicator.session.transport.readable()
+            return posix_bytes()
+    finally:
+        host._free_bytes = real
+
+
+def posix_bytes():
+    """What this process has mapped of POSIX shared memory that is UCX's."""
+    with open("/proc/self/smaps") as maps:
+        lines = [line.split() for line in maps]
+    total_kib, ucx = 0, False
+    for line in lines:
+        if "-" in line[0] and ":" not in line[0]:
+            ucx = "ucx_shm_posix" in line[-1] or any("ucx_shm_posix" in word for word in line)
+        elif line[0] == "Size:" and ucx:
+            total_kib += int(line[1])
+    return total_kib * 1024
+
+
+def test_without_room_for_posix_shared_memory_system_v_is_used(processes):
+    assert all(processes.run(3, in_little_shared_memory, 1 << 40))
+    assert not any(processes.run(3, in_little_shared_memory, 64 << 10))
+
+
+TINY = """
+import subprocess, sys
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/dev/shm"], check=True)
+sys.exit(subprocess.call(sys.argv[1:]))
+"""
+RANK = """
+import sys, torch, torch.distributed as dist, patallreduce as pat
+store = dist.FileStore(sys.argv[2], 2)
+dist.init_process_group("gloo", store=store, rank=int(sys.argv[1]), world_size=2)
+with pat.Communicator(timeout_s=20) as communicator:
+    tensor = torch.ones(100_000)
+    communicator.all_reduce(tensor, algorithm="ring")
+    assert tensor.eq(2).all()
+"""
+
+
+def test_a_tiny_dev_shm_ends_no_process(tmp_path):
+    namespace = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    starter = (
+        "import subprocess, sys\n"
+        "ranks = [subprocess.Popen([sys.executable, '-c', sys.argv[1], str(r), sys.argv[2]])"
+        " for r in range(2)]\n"
+        "sys.exit(max(abs(rank.wait(40)) for rank in ranks))"
+    )
+    command = [*namespace, sys.executable, "-c", TINY, sys.executable, "-c", starter, RANK]
+    process = subprocess.Popen([*command, str(tmp_path / "store")], start_new_session=True)
+    try:
+        assert process.wait(45) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
