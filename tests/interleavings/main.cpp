@@ -1,5 +1,6 @@
-// interleavings FIRST COUNT: runs that many seeds, in processes of their own; exits with 1 at the
-// first seed in which something did not hold. interleavings SEED: one, with what it stands for.
+// interleavings FIRST COUNT: runs that many seeds, a batch in a process of its own; tells of each
+// in which something did not hold, and then exits with 1. interleavings SEED: one, and what it is
+// of.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ bool holds(unsigned long seed) {
   return false;
 }
 
-// The exit status of a process that runs these seeds; `last` of a shared counter tells where.
+// In a process of their own, which says by a pipe where it is, should it crash.
 bool holds_in_process(unsigned long first, unsigned long end) {
   int pipe_fds[2];
   if (pipe(pipe_fds) != 0) std::abort();
