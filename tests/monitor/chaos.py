@@ -267,8 +267,8 @@ def run_on_this_rank(weather: Weather) -> list[Ran]:
     os.environ["PATALLREDUCE_CLOCK_SKEW_S"] = str(rank * weather.skew_s)
     connect = connections._connect
 
-    def connect_late(rendezvous: Any, name: str, token: int) -> Any:
-        native = connect(rendezvous, name, token)
+    def connect_late(rendezvous: Any, name: str, *others: Any) -> Any:
+        native = connect(rendezvous, name, *others)
         return _core.Delayed(native, weather.delay_s, weather.seed) if name == "monitor" else native
 
     connections._connect = connect_late  # type: ignore[assignment]
