@@ -37,13 +37,6 @@ def training() -> Iterator[Figure]:
 
     transfer_s = one("training.jsonl", hook="auto", delay_s=0.5)["Mbeta_s"]
     yield Figure(PAGE, f"M*beta is {ms(transfer_s)} here", "median", "training.jsonl")
-    times_s = sorted(one("training.jsonl", hook="auto", delay_s=0.1)["iterations_s"])
-    half = len(times_s) // 2
-    text = (
-        f"alternate at 0.1 s: the median of the faster half is {ms(median(times_s[:half]))}, that "
-        f"of the slower half {ms(median(times_s[half:]))}"
-    )
-    yield Figure(PAGE, text, "median", "training.jsonl")
     slowest_s = max(one("training.jsonl", hook="auto", delay_s=0.3)["iterations_s"])
     yield Figure(PAGE, f"at 0.3 s up to {ms(slowest_s)}", "median", "training.jsonl")
     moving = one("training_moving.jsonl", hook="auto", pattern="moving")["iterations_s"]
