@@ -193,6 +193,7 @@ void World::post(int from, int to, Parcel parcel) {
   Rank& target = *ranks_[to];
   if (cut_[from][to] || target.dead || target.gone || ranks_[from]->gone) return;
   parcel.ready_s = now_s_ + delay_s(from, to);
+  parcel.number = ++posted_;
   if (parcel.kind == Parcel::Kind::data)
     target.unordered[from].push_back(std::move(parcel));
   else
@@ -222,11 +223,11 @@ void World::kill(int rank) {
     waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
                                  [&](const Parcel& p) { return p.from == rank && held(p); }),
                   waiting.end());
-    if (pick(random_, 0, 1)) {
-      ordered.resize(static_cast<std::size_t>(pick(random_, 0, static_cast<int>(ordered.size()))));
-      unordered.resize(
-          static_cast<std::size_t>(pick(random_, 0, static_cast<int>(unordered.size()))));
-    }
+    // The last that it sent: a connection loses nothing that was sent before what it delivers.
+    const long last = posted_ - pick(random_, 0, 20);
+    const auto too_late = [&](const Parcel& parcel) { return parcel.number > last; };
+    ordered.erase(std::remove_if(ordered.begin(), ordered.end(), too_late), ordered.end());
+    unordered.erase(std::remove_if(unordered.begin(), unordered.end(), too_late), unordered.end());
     if (!dying.gone) lose(rank, to, "killed");
   }
 }

@@ -66,6 +66,7 @@ class World {
     const void* data = nullptr;  // null: buffered
     std::size_t data_bytes = 0;
     Token token = 0;
+    long number = 0;  // of all that was ever posted
   };
   struct Posted {
     int from;
@@ -110,7 +111,7 @@ class World {
 
   Random random_;
   double now_s_ = 1;
-  long looks_ = 0;
+  long looks_ = 0, posted_ = 0;
   int running_ = -1;
   ucontext_t scheduler_;
   std::vector<std::unique_ptr<Rank>> ranks_;
