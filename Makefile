@@ -6,14 +6,14 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
-NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h tests/interleavings/*.cpp tests/interleavings/*.h)
+NATIVE_TESTS := $(wildcard $(foreach folder,native interleavings fuzz,tests/$(folder)/*.cpp tests/$(folder)/*.h))
 # Fakes of a GPU and of NCCL, which tests compile.
 FAKES := $(wildcard tests/fakes/*.cpp tests/fakes/*.h tests/gpu/*.cpp)
 BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.cpp benchmarks/clairvoyant_rivals/*.h)
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all mutants interleavings lint bench gpu-check sanitize wheel-check format clean
+.PHONY: demo test test-all mutants interleavings fuzz lint bench gpu-check sanitize wheel-check format clean
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -174,7 +174,26 @@ build/simulated/%.o: %.cpp
 build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 	@echo $@
 	@g++ $^ -pthread -ldl -o $@
--include $(shell find build/strict build/thread build/simulated -name '*.d' 2>/dev/null)
+# The decoders, an engine and a leader among strangers: FUZZ_S seconds each, from the kept inputs on.
+# Needs clang++ with its libFuzzer (Debian: clang, libclang-rt-14-dev).
+FUZZ_S ?= 600
+FUZZED := $(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE))
+fuzz: .venv/ready
+	$(MAKE) --no-print-directory -j $(JOBS) build/fuzz/engine build/fuzz/leader INCLUDE=$(LIBUCX)include
+	for one in engine leader; do \
+	  mkdir -p build/fuzz/found_$$one && build/fuzz/$$one -max_total_time=$(FUZZ_S) -max_len=1024 -timeout=5 \
+	    -print_final_stats=1 -artifact_prefix=build/fuzz/$$one- build/fuzz/found_$$one tests/fuzz/inputs/$$one || exit 1; \
+	done
+
+build/fuzz/%.o: %.cpp
+	@mkdir -p $(@D)
+	@echo $@
+	@clang++ -std=c++17 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+	  -DPATALLREDUCE_SIMULATED_TIME -ffp-contract=off -MMD -MP -Icsrc -isystem $(INCLUDE) -c $< -o $@
+build/fuzz/engine build/fuzz/leader: build/fuzz/%: $(FUZZED:%.cpp=build/fuzz/%.o) build/fuzz/tests/fuzz/%.o
+	@echo $@
+	@clang++ -fsanitize=fuzzer,address,undefined $^ -pthread -ldl -o $@
+-include $(shell find build/fuzz build/strict build/thread build/simulated -name '*.d' 2>/dev/null)
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -81,6 +81,7 @@ def test_a_record_of_a_measurement_names_its_machine():
     computed = {
         "clairvoyant_allreduce.jsonl",
         "jobs.jsonl",
+        "jobs_three_late.jsonl",
         "prediction.jsonl",
         "published.jsonl",
         "segments.jsonl",

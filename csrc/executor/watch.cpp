@@ -46,6 +46,19 @@ void Watch::see(const Waiting& waiting) {
   waits_long_ = waits_long_ || looked_s_ > waiting.arrival_s + interval_s();
   if (looked_s_ >= std::max(waiting.arrival_s + waiting.timeout_s, judge_after_s_))
     time_out(waiting);
+  miss(waiting);
+}
+
+// A rank that was killed after its goodbye, before all that it had sent was here.
+void Watch::miss(const Waiting& waiting) const {
+  const int from = waiting.operation ? waiting.operation->waiting_for() : -1;
+  const auto ended = ended_s_.find(from);
+  if (ended == ended_s_.end()) return;
+  const double since_s = std::max(ended->second, waiting.arrival_s);
+  if (looked_s_ < std::max(since_s + 3 * interval_s(), judge_after_s_)) return;
+  throw PeerLostError(concat("rank ", from, " ended before rank ", rank_, " had all that it sent of ",
+                             "collective ", waiting.seq, " (", describe(waiting.call), ")"),
+                      from);
 }
 
 bool Watch::end() {

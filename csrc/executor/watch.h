@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,13 +35,15 @@ class Watch {
   void heard(int peer, double now_s) { peers_[peer].heard_s = now_s; }
   // `called`: how many collectives that rank has called.
   void heard(int peer, double now_s, std::uint64_t called);
+  // Its connection has ended after its goodbye: nothing comes that is not here by now.
+  void note_ended(int peer, double now_s) { ended_s_.emplace(peer, now_s); }
 
   bool is_due(double now_s) const { return now_s >= next_look_s_; }
   void look_soon() { next_look_s_ = 0; }
   void nothing_pending() { looked_s_ = 0; }
 
-  // A look: begin(), see() for all that waits, end(). see() throws TransportTimeout at a deadline;
-  // end() says whether to ask all ranks for a pulse now.
+  // A look: begin(), see() for all that waits, end(). see() throws TransportTimeout at a deadline,
+  // and PeerLostError where a message is waited for that cannot come any more; end() says whether to ask all ranks for a pulse now.
   void begin(double now_s);
   void see(const Waiting& waiting);
   bool end();
@@ -53,12 +56,14 @@ class Watch {
  private:
   double interval_s() const;
   void start_asking_anew();
+  void miss(const Waiting& waiting) const;
   [[noreturn]] void time_out(const Waiting& waiting) const;
   // Who holds up collective `seq`: the silent, else those that have not called, else nobody.
   std::pair<int, std::string> culprit(std::uint64_t seq) const;
 
   const int rank_;
   std::vector<Snapshot::Peer> peers_;
+  std::map<int, double> ended_s_;  // by rank
   double asked_s_ = 0;        // for pulses; 0: not in this pending stretch
   double first_asked_s_ = 0;  // of the pending stretch
   double next_look_s_ = 0;

@@ -1,0 +1,29 @@
+// Bytes of a fuzzer, taken from the front; none left: zeros.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace patallreduce::fuzz {
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : data_(data), end_(data + size) {}
+
+  bool empty() const { return data_ == end_; }
+  std::uint8_t byte() { return empty() ? 0 : *data_++; }
+  std::string bytes(std::size_t count) {
+    count = std::min<std::size_t>(count, end_ - data_);
+    const std::string bytes(reinterpret_cast<const char*>(data_), count);
+    data_ += count;
+    return bytes;
+  }
+
+ private:
+  const std::uint8_t* data_;
+  const std::uint8_t* end_;
+};
+
+}  // namespace patallreduce::fuzz

@@ -1,0 +1,153 @@
+"""Which faults, when, over what, on whom; and what has to come of each, said beforehand.
+
+A cell is one run of three ranks. One of them, the victim, has a fault at one moment of a small
+program (ranks.py): three all-reduces, or a few iterations of training.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RANKS = 3
+TIMEOUT_S = 2.0  # of every call, and of making a communicator
+KILL_LIMIT_S = 2.0
+SLACK_S = 1.5  # after a deadline: several cells share the processors
+HOLD_S = 0.7  # of a short stop
+STOP_S = TIMEOUT_S + 2.5  # of a long one
+
+TRANSPORTS = ("shm", "tcp", "mixed")  # mixed: the last rank shares no memory with the others
+LATE = ("nobody", "victim", "other")  # for the call in which it happens
+
+# Moments: making the communicator; before the call in which the others are; in a large one; once
+# the last result is there; in close(); anywhere in training with DDP, plans and a monitor.
+START, BEFORE, DURING, AFTER, CLOSING, TRAINING = (
+    "start",
+    "before",
+    "during",
+    "after",
+    "closing",
+    "training",
+)
+
+MISMATCHES = ("shape", "dtype", "op", "algorithm", "segments", "collective")
+MOMENTS = {
+    "none": (AFTER, TRAINING),
+    "kill": (START, BEFORE, DURING, AFTER, CLOSING, TRAINING),
+    "kill_with_child": (BEFORE, DURING, TRAINING),  # a forked child lives on
+    "exit": (BEFORE, DURING, AFTER, TRAINING),  # at once, with status 3
+    "stop": (START, BEFORE, DURING, AFTER, TRAINING),  # beyond the deadline
+    "hold": (START, BEFORE, DURING, AFTER, CLOSING, TRAINING),  # stopped, but not so long
+    "raise": (BEFORE, AFTER, TRAINING),
+    "raise_in_optimizer": (TRAINING,),
+    "interrupt": (BEFORE, DURING, TRAINING),
+    "leave": (BEFORE,),  # closes without the calls that the others make
+    "cut": (BEFORE, DURING),  # its sockets are shut down
+    "no_descriptors": (START,),
+    "no_memory": (DURING,),
+    **dict.fromkeys(MISMATCHES, (BEFORE,)),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    Args:
+        fault: Of `MOMENTS`.
+        moment: When.
+        transport: Of `TRANSPORTS`.
+        victim: The rank that has the fault.
+        late: Who comes 0.2 s late to the call, of `LATE`.
+    """
+
+    fault: str
+    moment: str
+    transport: str
+    victim: int
+    late: str
+
+    def __str__(self) -> str:
+        return "-".join(
+            [self.fault, self.moment, self.transport, f"rank{self.victim}", f"{self.late}_late"]
+        )
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the ranks other than the victim meet.
+
+    Args:
+        errors: One of these classes on all of them; "": no error.
+        names_victim: Whether the error has the victim's rank.
+        within_s: The last error, after the fault.
+        victim: What the victim itself meets, if it lives.
+    """
+
+    errors: tuple[str, ...] = ("",)
+    names_victim: bool = True
+    within_s: float = TIMEOUT_S + SLACK_S
+    victim: tuple[str, ...] = ("",)
+
+
+_NOTHING = Promise(within_s=30)
+_LOST = Promise(("PeerLostError",), within_s=KILL_LIMIT_S)
+_SILENT = Promise(("TransportTimeout",), within_s=2 * TIMEOUT_S + SLACK_S)
+_TOLD = Promise(("TransportError",), within_s=KILL_LIMIT_S)
+
+
+def promise(cell: Cell) -> Promise:
+    """What has to come of a cell."""
+    fault, moment = cell.fault, cell.moment
+    if fault in MISMATCHES:
+        # It names one of two ranks that differ, the first that somebody compared.
+        errors = ("MismatchError",)
+        return Promise(errors, names_victim=False, within_s=KILL_LIMIT_S, victim=errors)
+    if fault == "no_descriptors":
+        errors = ("TransportError",)
+        return Promise(errors, victim=errors)
+    if fault == "no_memory":  # wherever the first allocation fails, in this library or outside
+        errors = ("TransportError", "PeerLostError")
+        return Promise(errors, victim=("TransportError", "RuntimeError", "MemoryError"))
+    if moment == START and fault in ("kill", "stop"):
+        # Nobody is connected yet: who does not come is missed at the deadline.
+        victim = ("", "TransportTimeout", "TransportError")
+        return Promise(("TransportTimeout",), within_s=2 * TIMEOUT_S + SLACK_S, victim=victim)
+    if fault in ("kill", "kill_with_child", "exit"):
+        if moment in (AFTER, CLOSING):  # all have their results: some may have left already
+            return Promise(("", "PeerLostError"), within_s=KILL_LIMIT_S)
+        return _LOST
+    if fault == "stop":
+        # Woken up, it is told what the others made of it, or that they are gone.
+        woken = ("TransportTimeout", "PeerLostError", "TransportError")
+        if moment == AFTER:
+            return Promise(("", "TransportTimeout"), within_s=30, victim=("", *woken))
+        return Promise(_SILENT.errors, True, _SILENT.within_s, woken)
+    if fault in ("raise", "raise_in_optimizer"):
+        own = ("ZeroDivisionError",)
+        if moment == TRAINING:  # the process ends, and with it closes its communicator
+            return Promise(_LOST.errors, True, _LOST.within_s, own)
+        if moment == AFTER:
+            return Promise(("", "TransportError"), within_s=KILL_LIMIT_S, victim=own)
+        return Promise(_TOLD.errors, True, _TOLD.within_s, own)
+    if fault == "interrupt":
+        return Promise(_TOLD.errors, True, _TOLD.within_s, ("KeyboardInterrupt",))
+    if fault == "leave":
+        return _LOST
+    if fault == "cut":
+        if cell.transport == "shm":  # no socket is in its way
+            return _NOTHING
+        # Its connections to both others end: to each side the other one is lost.
+        errors = ("PeerLostError", "TransportTimeout")
+        return Promise(errors, False, TIMEOUT_S + SLACK_S, errors)
+    return _NOTHING
+
+
+def cells() -> Iterator[Cell]:
+    """All of them, each fault at each of its moments."""
+    for fault, moments in MOMENTS.items():
+        for moment, transport, victim in itertools.product(moments, TRANSPORTS, range(RANKS)):
+            has_call = moment in (BEFORE, DURING)
+            for late in LATE if has_call else LATE[:1]:
+                yield Cell(fault, moment, transport, victim, late)
