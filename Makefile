@@ -175,8 +175,9 @@ build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 	@echo $@
 	@g++ $^ -pthread -ldl -o $@
 # The decoders, an engine and a leader among strangers: FUZZ_S seconds each, from the kept inputs on.
-# Needs clang++ with its libFuzzer (Debian: clang, libclang-rt-14-dev).
+# Needs clang 16 or newer with its libFuzzer (Debian: clang-19, libclang-rt-19-dev).
 FUZZ_S ?= 600
+CLANG ?= clang++-19
 FUZZED := $(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE))
 fuzz: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/fuzz/engine build/fuzz/leader INCLUDE=$(LIBUCX)include
@@ -188,11 +189,11 @@ fuzz: .venv/ready
 build/fuzz/%.o: %.cpp
 	@mkdir -p $(@D)
 	@echo $@
-	@clang++ -std=c++17 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+	@$(CLANG) -std=c++17 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
 	  -DPATALLREDUCE_SIMULATED_TIME -ffp-contract=off -MMD -MP -Icsrc -isystem $(INCLUDE) -c $< -o $@
 build/fuzz/engine build/fuzz/leader: build/fuzz/%: $(FUZZED:%.cpp=build/fuzz/%.o) build/fuzz/tests/fuzz/%.o
 	@echo $@
-	@clang++ -fsanitize=fuzzer,address,undefined $^ -pthread -ldl -o $@
+	@$(CLANG) -fsanitize=fuzzer,address,undefined $^ -pthread -ldl -o $@
 -include $(shell find build/fuzz build/strict build/thread build/simulated -name '*.d' 2>/dev/null)
 
 format: .venv/ready

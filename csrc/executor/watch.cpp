@@ -56,9 +56,10 @@ void Watch::miss(const Waiting& waiting) const {
   if (ended == ended_s_.end()) return;
   const double since_s = std::max(ended->second, waiting.arrival_s);
   if (looked_s_ < std::max(since_s + 3 * interval_s(), judge_after_s_)) return;
-  throw PeerLostError(concat("rank ", from, " ended before rank ", rank_, " had all that it sent of ",
-                             "collective ", waiting.seq, " (", describe(waiting.call), ")"),
-                      from);
+  throw PeerLostError(
+      concat("rank ", from, " ended before rank ", rank_, " had all that it sent of ",
+             "collective ", waiting.seq, " (", describe(waiting.call), ")"),
+      from);
 }
 
 bool Watch::end() {

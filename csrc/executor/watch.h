@@ -43,7 +43,8 @@ class Watch {
   void nothing_pending() { looked_s_ = 0; }
 
   // A look: begin(), see() for all that waits, end(). see() throws TransportTimeout at a deadline,
-  // and PeerLostError where a message is waited for that cannot come any more; end() says whether to ask all ranks for a pulse now.
+  // and PeerLostError where a message is waited for that cannot come any more; end() says whether
+  // to ask all ranks for a pulse now.
   void begin(double now_s);
   void see(const Waiting& waiting);
   bool end();
@@ -64,8 +65,8 @@ class Watch {
   const int rank_;
   std::vector<Snapshot::Peer> peers_;
   std::map<int, double> ended_s_;  // by rank
-  double asked_s_ = 0;        // for pulses; 0: not in this pending stretch
-  double first_asked_s_ = 0;  // of the pending stretch
+  double asked_s_ = 0;             // for pulses; 0: not in this pending stretch
+  double first_asked_s_ = 0;       // of the pending stretch
   double next_look_s_ = 0;
   double looked_s_ = 0;  // when deadlines were last looked at; 0: nothing was pending
   double judge_after_s_ = 0;

@@ -53,7 +53,7 @@ def _meet(rendezvous: Rendezvous, *, monitor: bool) -> Connections:
     hosts = [host.Host(*values) for values in shared]
     public = rendezvous.from_rank_0("token", secrets.token_bytes(8))
     token = int.from_bytes(rendezvous.secret.derive(public), "little")
-    host.check(hosts, rendezvous.rank)
+    host.check(hosts)
     transports = host.transports(hosts, rendezvous.rank)
     before = forks.listening()
     native = _connect(rendezvous, "address", token, transports)

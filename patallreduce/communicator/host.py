@@ -55,11 +55,11 @@ def transports(hosts: list[Host], rank: int) -> str:
     return "^" + ",".join(without) if without else ""
 
 
-def check(hosts: list[Host], rank: int) -> None:
+def check(hosts: list[Host]) -> None:
     """Raise, alike on all ranks, if one of them cannot connect."""
     for lacking, one in enumerate(hosts):
         if one.lack is not None:
-            error = _core.TransportError(f"rank {rank}: rank {lacking}: {one.lack}")
+            error = _core.TransportError(f"rank {lacking}: {one.lack}")
             error.rank = lacking
             raise error
 

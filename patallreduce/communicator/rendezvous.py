@@ -136,7 +136,7 @@ class Rendezvous:
                 raise SupersededError
             if time.monotonic() > until_s:
                 timeout = _core.TransportTimeout(
-                    f"rank {self.rank}: rank {rank} made no communicator within {self.timeout_s} s"
+                    f"rank {rank} made no communicator within {self.timeout_s} s"
                 )
                 timeout.rank = rank
                 raise timeout

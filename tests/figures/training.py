@@ -113,7 +113,9 @@ def three_late() -> Iterator[Figure]:
         *others_s, auto_s = by_hook_s.values()
         assert auto_s < min(others_s)
         less[ranks] = percent(auto_s / min(others_s), 1)
-    text = f"`auto` takes {less[16]} less than the best of the others with 16 ranks, {less[8]} with 8"
+    text = (
+        f"`auto` takes {less[16]} less than the best of the others with 16 ranks, {less[8]} with 8"
+    )
     yield Figure(PAGE, text, "means", file)
     yield Figure(README, f"in a job it took {less[16]} less than the best", "means", file)
     file = "jobs_three_late.jsonl"

@@ -122,14 +122,14 @@ Call call_of(const char* algorithm, std::uint64_t count, bool planned) {
 void run(Input& input) {
   simulated_s = 1;
   const std::uint8_t chosen = input.byte();
-  Engine engine(std::make_shared<Strangers>(input, chosen % ranks),
-                EngineOptions{0,
-                              true,
-                              4096,
-                              {algorithms::steps_of, algorithms::is_dynamic,
-                               algorithms::collective_of},
-                              algorithms::barrier_key(),
-                              false});
+  Engine engine(
+      std::make_shared<Strangers>(input, chosen % ranks),
+      EngineOptions{0,
+                    true,
+                    4096,
+                    {algorithms::steps_of, algorithms::is_dynamic, algorithms::collective_of},
+                    algorithms::barrier_key(),
+                    false});
   try {
     engine.start(timeout_s);
   } catch (const TransportError&) {
@@ -140,8 +140,7 @@ void run(Input& input) {
   for (int i = 0; i < 4; ++i) {
     values[i].assign(100, 1);
     const bool planned = chosen & (16 << i);
-    tickets[i] =
-        engine.submit(values[i].data(), call_of(algorithms[i], 100, planned), timeout_s);
+    tickets[i] = engine.submit(values[i].data(), call_of(algorithms[i], 100, planned), timeout_s);
   }
   const double until_s = now_s() + longest_s;
   for (const auto& ticket : tickets)

@@ -19,6 +19,7 @@ namespace {
 using monitor::Leader;
 using monitor::Records;
 using monitor::Report;
+using pricing::Link;
 using schedule::Plan;
 using selection::IterationForecast;
 using selection::IterationPlan;
@@ -39,15 +40,14 @@ void check(const Plan& plan) {
 void run(Input& input) {
   Planner planner(ranks, Link{1e-4, 25e6});
   Leader leader(ranks);
-  leader.set_chooser(
-      {[&](const IterationForecast& forecast) -> std::optional<IterationPlan> {
-         return planner.plan(forecast);
-       },
-       [&](const std::vector<ScheduleKey>& keys, const IterationForecast& arrived) {
-         return planner.finish_s(keys, arrived);
-       }},
-      1 / 25e6);
-  Records records;
+  leader.set_chooser({[&](const IterationForecast& forecast) -> std::optional<IterationPlan> {
+                        return planner.plan(forecast);
+                      },
+                      [&](const std::vector<ScheduleKey>& keys, const IterationForecast& arrived) {
+                        return planner.finish_s(keys, arrived);
+                      }},
+                     1 / 25e6);
+  Records records(ranks);
   double now_s = 1;
   while (!input.empty()) {
     const std::uint8_t from = input.byte();

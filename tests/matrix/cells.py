@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 RANKS = 3
 TIMEOUT_S = 2.0  # of every call, and of making a communicator
@@ -45,7 +45,6 @@ MOMENTS = {
     "leave": (BEFORE,),  # closes without the calls that the others make
     "cut": (BEFORE, DURING),  # its sockets are shut down
     "no_descriptors": (START,),
-    "no_memory": (DURING,),
     **dict.fromkeys(MISMATCHES, (BEFORE,)),
 }
 
@@ -91,57 +90,49 @@ class Promise:
     victim: tuple[str, ...] = ("",)
 
 
-_NOTHING = Promise(within_s=30)
+_ONE_OF_TWO = Promise(  # of those that differ, the first that somebody compared
+    ("MismatchError",), names_victim=False, within_s=KILL_LIMIT_S, victim=("MismatchError",)
+)
 _LOST = Promise(("PeerLostError",), within_s=KILL_LIMIT_S)
-_SILENT = Promise(("TransportTimeout",), within_s=2 * TIMEOUT_S + SLACK_S)
 _TOLD = Promise(("TransportError",), within_s=KILL_LIMIT_S)
+_SILENT = Promise(("TransportTimeout",))
+_DONE_OR_LOST = Promise(("", "PeerLostError"), within_s=KILL_LIMIT_S)  # all have their results
+# Woken up, it is told what the others made of it, or that they are gone.
+_WOKEN = ("TransportTimeout", "PeerLostError", "TransportError")
+_CUT = ("PeerLostError", "TransportTimeout")
+_OWN = ("ZeroDivisionError",)
+
+# By fault and moment, or by fault alone. Any other: nothing, on any rank.
+_PROMISES: dict[str | tuple[str, str], Promise] = {
+    **dict.fromkeys(MISMATCHES, _ONE_OF_TWO),
+    **dict.fromkeys(("kill", "kill_with_child", "exit", "leave"), _LOST),
+    # Nobody is connected yet: who does not come is missed at the deadline.
+    **dict.fromkeys([("kill", START), ("stop", START)], replace(_SILENT, victim=("", *_WOKEN))),
+    **dict.fromkeys([("kill", AFTER), ("kill", CLOSING), ("exit", AFTER)], _DONE_OR_LOST),
+    "stop": replace(_SILENT, victim=_WOKEN),
+    ("stop", AFTER): Promise(("", "TransportTimeout"), within_s=30, victim=("", *_WOKEN)),
+    "raise": replace(_TOLD, victim=_OWN),
+    ("raise", AFTER): replace(_TOLD, errors=("", "TransportError"), victim=_OWN),
+    # The process ends, and closes its communicator.
+    ("raise", TRAINING): replace(_LOST, victim=_OWN),
+    "raise_in_optimizer": replace(_LOST, victim=_OWN),
+    "interrupt": replace(_TOLD, victim=("KeyboardInterrupt",)),
+    # In a backward pass, or between two of them.
+    ("interrupt", TRAINING): replace(
+        _TOLD, errors=("TransportError", "PeerLostError"), victim=("KeyboardInterrupt",)
+    ),
+    # Its connections to both others end: to each side the other one is lost.
+    "cut": Promise(_CUT, names_victim=False, victim=_CUT),
+    "no_descriptors": Promise(("TransportError",), victim=("TransportError",)),
+}
 
 
 def promise(cell: Cell) -> Promise:
     """What has to come of a cell."""
-    fault, moment = cell.fault, cell.moment
-    if fault in MISMATCHES:
-        # It names one of two ranks that differ, the first that somebody compared.
-        errors = ("MismatchError",)
-        return Promise(errors, names_victim=False, within_s=KILL_LIMIT_S, victim=errors)
-    if fault == "no_descriptors":
-        errors = ("TransportError",)
-        return Promise(errors, victim=errors)
-    if fault == "no_memory":  # wherever the first allocation fails, in this library or outside
-        errors = ("TransportError", "PeerLostError")
-        return Promise(errors, victim=("TransportError", "RuntimeError", "MemoryError"))
-    if moment == START and fault in ("kill", "stop"):
-        # Nobody is connected yet: who does not come is missed at the deadline.
-        victim = ("", "TransportTimeout", "TransportError")
-        return Promise(("TransportTimeout",), within_s=2 * TIMEOUT_S + SLACK_S, victim=victim)
-    if fault in ("kill", "kill_with_child", "exit"):
-        if moment in (AFTER, CLOSING):  # all have their results: some may have left already
-            return Promise(("", "PeerLostError"), within_s=KILL_LIMIT_S)
-        return _LOST
-    if fault == "stop":
-        # Woken up, it is told what the others made of it, or that they are gone.
-        woken = ("TransportTimeout", "PeerLostError", "TransportError")
-        if moment == AFTER:
-            return Promise(("", "TransportTimeout"), within_s=30, victim=("", *woken))
-        return Promise(_SILENT.errors, True, _SILENT.within_s, woken)
-    if fault in ("raise", "raise_in_optimizer"):
-        own = ("ZeroDivisionError",)
-        if moment == TRAINING:  # the process ends, and with it closes its communicator
-            return Promise(_LOST.errors, True, _LOST.within_s, own)
-        if moment == AFTER:
-            return Promise(("", "TransportError"), within_s=KILL_LIMIT_S, victim=own)
-        return Promise(_TOLD.errors, True, _TOLD.within_s, own)
-    if fault == "interrupt":
-        return Promise(_TOLD.errors, True, _TOLD.within_s, ("KeyboardInterrupt",))
-    if fault == "leave":
-        return _LOST
-    if fault == "cut":
-        if cell.transport == "shm":  # no socket is in its way
-            return _NOTHING
-        # Its connections to both others end: to each side the other one is lost.
-        errors = ("PeerLostError", "TransportTimeout")
-        return Promise(errors, False, TIMEOUT_S + SLACK_S, errors)
-    return _NOTHING
+    nothing = Promise(within_s=30)
+    if cell.fault == "cut" and cell.transport == "shm":  # no socket is in its way
+        return nothing
+    return _PROMISES.get((cell.fault, cell.moment)) or _PROMISES.get(cell.fault, nothing)
 
 
 def cells() -> Iterator[Cell]:

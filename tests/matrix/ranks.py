@@ -12,7 +12,6 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -51,7 +50,7 @@ class Rank:
         self.folder = folder
         self.is_victim = rank == cell.victim
         self.communicator: pat.Communicator | None = None
-        self.began_s = 0.0  # the call that fails
+        self.began_s = self.ended_s = 0.0  # the call that fails
         self.others_sockets: set[int] = set()  # not this library's
 
     def run(self) -> None:
@@ -60,13 +59,14 @@ class Rank:
         try:
             self._program()
         except BaseException as error:
+            self.ended_s = self.ended_s or time.monotonic()
             met = {
                 "raised": type(error).__name__,
                 "named": getattr(error, "rank", None),
                 "text": str(error),
                 "completed": getattr(error, "completed", None),
             }
-        met |= {"at_s": time.monotonic(), "began_s": self.began_s}
+        met |= {"at_s": self.ended_s, "began_s": self.began_s, "closed_s": time.monotonic()}
         (self.folder / f"{self.rank}.json").write_text(json.dumps(met))
 
     def _program(self) -> None:
@@ -118,7 +118,10 @@ class Rank:
     def _sum(self, elements: int, **differently: object) -> None:
         assert self.communicator is not None
         tensor = torch.full((elements,), float(self.rank + 1))
-        self.communicator.all_reduce(tensor, op="sum", **differently)  # type: ignore[arg-type]
+        try:
+            self.communicator.all_reduce(tensor, op="sum", **differently)  # type: ignore[arg-type]
+        finally:
+            self.ended_s = time.monotonic()
         assert tensor.eq(RANKS * (RANKS + 1) / 2).all(), "a wrong sum"
 
     def _train(self) -> None:
@@ -189,12 +192,9 @@ class Rank:
                 one.shutdown(socket.SHUT_RDWR)
 
     def _do_no_descriptors(self) -> None:
-        used = max(int(name) for name in os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 16, used + 16))
-
-    def _do_no_memory(self) -> None:
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        used = {int(name) for name in os.listdir("/proc/self/fd")}
+        free = [number for number in range(2 * len(used) + 100) if number not in used]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free[20], free[20]))
 
     def _do_shape(self) -> None:
         self._sum(SMALL + 1)

@@ -1,4 +1,4 @@
-"""Runs cells: their ranks are forks of one process that has imported torch; judges what they met."""
+"""Runs cells, their ranks forks of a process that has imported torch; judges what they met."""
 
 from __future__ import annotations
 

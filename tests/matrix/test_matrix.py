@@ -1,0 +1,34 @@
+"""A sample of all cells; all of them: `make test-all`, or `python -m tests.matrix`."""
+
+import subprocess
+import sys
+
+import pytest
+
+LIMIT_S = 90
+ALL_S = 2400
+
+
+def run_matrix(limit_s, *arguments):
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.matrix", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(LIMIT_S + 20)
+def test_a_sample_of_the_matrix_ends_as_promised():
+    run_matrix(LIMIT_S, "--sample", "24", "--seed", "5")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(ALL_S + 20)
+def test_the_whole_matrix_ends_as_promised():
+    run_matrix(ALL_S)
