@@ -12,19 +12,10 @@
 #include "algorithms/resolve.h"
 #include "clock.h"
 #include "errors.h"
+#include "fuzz_clock.h"
 #include "input.h"
 
-namespace patallreduce {
-
-namespace {
-
-double simulated_s = 1;
-
-}  // namespace
-
-double now_s() { return simulated_s; }
-
-namespace fuzz {
+namespace patallreduce::fuzz {
 
 namespace {
 
@@ -152,9 +143,7 @@ void run(Input& input) {
 
 }  // namespace
 
-}  // namespace fuzz
-
-}  // namespace patallreduce
+}  // namespace patallreduce::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   patallreduce::fuzz::Input input(data, size);

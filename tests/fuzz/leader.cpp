@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "input.h"
 #include "monitor/records.h"
@@ -37,6 +39,47 @@ void check(const Plan& plan) {
   if (monitor::decode_monitor_messages(monitor::encode(plan), ranks).size() != 1) std::abort();
 }
 
+double any_time_s(Input& input, double now_s) {
+  const std::uint8_t byte = input.byte();
+  switch (byte) {
+    case 255:
+      return std::numeric_limits<double>::quiet_NaN();
+    case 254:
+      return std::numeric_limits<double>::infinity();
+    case 253:
+      return -1e300;
+    default:
+      return now_s + (byte - 100) * 2e-3;
+  }
+}
+
+std::vector<double> any_times_s(Input& input, double now_s, int count) {
+  std::vector<double> times_s;
+  for (; count > 0; --count) times_s.push_back(any_time_s(input, now_s));
+  return times_s;
+}
+
+// As a rank would tell it, mostly: the fuzzer finds few of these among plain bytes.
+Report told(Input& input, double now_s) {
+  const std::uint8_t kind = input.byte();
+  const monitor::IterationId id{kind / 128, input.byte() / 4};
+  const int buckets = kind / 8 % 4;
+  switch (kind % 4) {
+    case 0:
+      return monitor::Started{id, any_time_s(input, now_s), any_times_s(input, now_s, buckets)};
+    case 1:
+      return monitor::EdgeReached{id, input.byte() / 200.0, any_time_s(input, now_s)};
+    case 2:
+      return monitor::Asked{id, any_time_s(input, now_s)};
+    default:
+      break;
+  }
+  monitor::Arrived arrived{id, any_times_s(input, now_s, buckets), {}};
+  for (int bucket = 0; bucket < buckets + kind / 32 % 2; ++bucket)
+    arrived.sizes.push_back({1ull << input.byte() % 40, 4, {}, 0});
+  return arrived;
+}
+
 void run(Input& input) {
   Planner planner(ranks, Link{1e-4, 25e6});
   Leader leader(ranks);
@@ -52,12 +95,17 @@ void run(Input& input) {
   while (!input.empty()) {
     const std::uint8_t from = input.byte();
     now_s += from / 8 * 1e-3;
-    const std::string bytes = input.bytes(input.byte());
-    for (const auto& message : monitor::decode_monitor_messages(bytes, ranks)) {
-      if (const auto* plan = std::get_if<Plan>(&message)) check(*plan);
-      const auto* report = std::get_if<Report>(&message);
-      if (!report) continue;
-      if (const auto plan = leader.take(from % ranks, *report, now_s, records)) check(*plan);
+    const auto take = [&](const Report& report) {
+      if (const auto plan = leader.take(from % ranks, report, now_s, records)) check(*plan);
+    };
+    if (from % 8 < 6) {
+      take(told(input, now_s));
+    } else {
+      for (const auto& message :
+           monitor::decode_monitor_messages(input.bytes(input.byte()), ranks)) {
+        if (const auto* plan = std::get_if<Plan>(&message)) check(*plan);
+        if (const auto* report = std::get_if<Report>(&message)) take(*report);
+      }
     }
     while (const auto plan = leader.overdue(now_s, records)) check(*plan);
     (void)leader.next_overdue_s();
