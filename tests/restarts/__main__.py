@@ -22,6 +22,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.lab.plan import end_on_sigterm
+
 RANKS = 4
 LONGEST_START_S = 90.0
 WORKER = Path(__file__).with_name("worker.py")
@@ -40,7 +42,8 @@ class Job:
             stdout=self._log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            # Else the ranks' store is that of the start before, with Gloo's addresses of then.
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
             start_new_session=True,
         )
 
@@ -83,6 +86,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of who and when (%(default)s)")
     options = parser.parse_args()
+    end_on_sigterm()
     drawn = random.Random(options.seed)
     memory = set(os.listdir("/dev/shm"))
     folder = Path(tempfile.mkdtemp(prefix="patallreduce-restarts-"))
