@@ -182,8 +182,9 @@ FUZZED := $(filter $(foreach folder,executor schedule algorithms pricing reducti
 fuzz: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/fuzz/engine build/fuzz/leader INCLUDE=$(LIBUCX)include
 	for one in engine leader; do \
-	  mkdir -p build/fuzz/found_$$one && build/fuzz/$$one -max_total_time=$(FUZZ_S) -max_len=1024 -timeout=5 \
-	    -print_final_stats=1 -artifact_prefix=build/fuzz/$$one- build/fuzz/found_$$one tests/fuzz/inputs/$$one || exit 1; \
+	  mkdir -p build/fuzz/inputs_$$one && tar -xzf tests/fuzz/inputs/$$one.tar.gz -C build/fuzz/inputs_$$one && \
+	  build/fuzz/$$one -max_total_time=$(FUZZ_S) -max_len=1024 -timeout=5 -print_final_stats=1 \
+	    -artifact_prefix=build/fuzz/$$one- build/fuzz/inputs_$$one || exit 1; \
 	done
 
 build/fuzz/%.o: %.cpp
