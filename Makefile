@@ -192,9 +192,10 @@ build/fuzz/%.o: %.cpp
 	@echo $@
 	@$(CLANG) -std=c++17 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
 	  -DPATALLREDUCE_SIMULATED_TIME -ffp-contract=off -MMD -MP -Icsrc -isystem $(INCLUDE) -c $< -o $@
-build/fuzz/engine build/fuzz/leader: build/fuzz/%: $(FUZZED:%.cpp=build/fuzz/%.o) build/fuzz/tests/fuzz/clock.o build/fuzz/tests/fuzz/%.o
+build/fuzz/engine build/fuzz/leader: build/fuzz/%: $(FUZZED:%.cpp=build/fuzz/%.o) build/fuzz/tests/fuzz/harness.o build/fuzz/tests/fuzz/%.o
 	@echo $@
 	@$(CLANG) -fsanitize=fuzzer,address,undefined $^ -pthread -ldl -o $@
+
 -include $(shell find build/fuzz build/strict build/thread build/simulated -name '*.d' 2>/dev/null)
 
 format: .venv/ready

@@ -353,6 +353,13 @@ int Operation::waiting_for() const {
   return -1;
 }
 
+int Operation::receiving_from() const {
+  for (const std::int32_t step : program_->recvs)
+    if (state_[step] != State::done && state_[step] != State::landed)
+      return state_[step] == State::posted ? peer(step) : -1;
+  return -1;
+}
+
 int Operation::sending_to() const {
   for (std::size_t step = 0; step < state_.size(); ++step)
     if (program_->steps[step].verb == Verb::send && state_[step] != State::done)

@@ -63,6 +63,8 @@ class Operation {
 
   // A rank this one still waits for, or -1: none, or not known yet who it will be.
   int waiting_for() const;
+  // The same, once that receive is posted: what has come is taken then.
+  int receiving_from() const;
   // A rank that has not taken what this one sends, or -1: none.
   int sending_to() const;
 

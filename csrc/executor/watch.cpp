@@ -49,16 +49,17 @@ void Watch::see(const Waiting& waiting) {
   miss(waiting);
 }
 
-// A rank that was killed after its goodbye, before all that it had sent was here.
+// A rank that was killed after its goodbye, before all that it had sent was here. Of one that left
+// in order everything is here, though not taken before there is room for it.
 void Watch::miss(const Waiting& waiting) const {
-  const int from = waiting.operation ? waiting.operation->waiting_for() : -1;
+  const int from = waiting.operation ? waiting.operation->receiving_from() : -1;
   const auto ended = ended_s_.find(from);
   if (ended == ended_s_.end()) return;
   const double since_s = std::max(ended->second, waiting.arrival_s);
   if (looked_s_ < std::max(since_s + 3 * interval_s(), judge_after_s_)) return;
   throw PeerLostError(
-      concat("rank ", from, " ended before rank ", rank_, " had all that it sent of ",
-             "collective ", waiting.seq, " (", describe(waiting.call), ")"),
+      concat("rank ", from, " ended before rank ", rank_, " had all that it sent of collective ",
+             waiting.seq, " (", describe(waiting.call), ")"),
       from);
 }
 

@@ -12,8 +12,7 @@
 #include "algorithms/resolve.h"
 #include "clock.h"
 #include "errors.h"
-#include "fuzz_clock.h"
-#include "input.h"
+#include "harness.h"
 
 namespace patallreduce::fuzz {
 
@@ -110,6 +109,8 @@ Call call_of(const char* algorithm, std::uint64_t count, bool planned) {
   return call;
 }
 
+}  // namespace
+
 void run(Input& input) {
   simulated_s = 1;
   const std::uint8_t chosen = input.byte();
@@ -141,12 +142,4 @@ void run(Input& input) {
   if (now_s() > until_s + longest_s) std::abort();
 }
 
-}  // namespace
-
 }  // namespace patallreduce::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  patallreduce::fuzz::Input input(data, size);
-  patallreduce::fuzz::run(input);
-  return 0;
-}

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "input.h"
+#include "harness.h"
 #include "monitor/records.h"
 #include "monitor/reports.h"
 #include "selection/planner.h"
@@ -80,6 +80,8 @@ Report told(Input& input, double now_s) {
   return arrived;
 }
 
+}  // namespace
+
 void run(Input& input) {
   Planner planner(ranks, Link{1e-4, 25e6});
   Leader leader(ranks);
@@ -112,12 +114,4 @@ void run(Input& input) {
   }
 }
 
-}  // namespace
-
 }  // namespace patallreduce::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  patallreduce::fuzz::Input input(data, size);
-  patallreduce::fuzz::run(input);
-  return 0;
-}

@@ -44,8 +44,7 @@ def train(folder: Path) -> None:
         iteration = saved["iteration"]
     pat.register(ddp_model, algorithm="reproducible", timeout_s=20)
     rank = dist.get_rank()
-    started = folder / f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{rank}"
-    started.write_text(str(os.getpid()))
+    tell(folder, "trains")
     while (last := last_iteration(folder)) == 0 or iteration < last:
         drawn = torch.Generator().manual_seed(1000 * iteration + rank)
         optimizer.zero_grad()
@@ -65,11 +64,21 @@ def train(folder: Path) -> None:
         (folder / "fingerprint").write_text(pat.fingerprint(model))
 
 
+def tell(folder: Path, what: str) -> None:
+    """Which process this rank is."""
+    file = folder / f"{what}-{os.environ['RANK']}"
+    new = file.with_suffix(".new")
+    new.write_text(str(os.getpid()))
+    new.rename(file)
+
+
 def main() -> None:
     """Be a rank."""
+    folder = Path(sys.argv[1])
+    tell(folder, "started")
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    train(Path(sys.argv[1]))
+    train(folder)
 
 
 if __name__ == "__main__":

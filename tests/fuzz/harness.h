@@ -1,4 +1,4 @@
-// Bytes of a fuzzer, taken from the front; none left: zeros.
+// What the fuzzed programs share: the bytes of the fuzzer, and the simulated clock.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 namespace patallreduce::fuzz {
 
+// Taken from the front; none left: zeros.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : data_(data), end_(data + size) {}
@@ -25,5 +26,11 @@ class Input {
   const std::uint8_t* data_;
   const std::uint8_t* end_;
 };
+
+// What now_s() says.
+extern double simulated_s;
+
+// Of each program: one run.
+void run(Input& input);
 
 }  // namespace patallreduce::fuzz
