@@ -52,6 +52,7 @@ struct CudaError : std::runtime_error {
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream text;
+  text.exceptions(std::ios::badbit);  // out of memory: not half a text
   (text << ... << parts);
   return text.str();
 }

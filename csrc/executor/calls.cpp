@@ -42,6 +42,7 @@ bool Calls::take(Inbox& inbox) {
       return any;
     }
     any = true;
+    pending_.try_emplace(unplanned_->ticket->seq);  // without memory for it the call stays here
     Submission submission = std::move(*unplanned_);
     unplanned_.reset();
     arrive(submission);
@@ -71,13 +72,13 @@ bool Calls::resolve(Submission& submission) const {
 void Calls::arrive(Submission& submission) {
   const std::uint64_t seq = submission.ticket->seq;
   called_ = seq + 1;
-  if (submission.call.planned()) plans_.note_arrival(submission.call, submission.stream_queue);
-  const auto [entry, is_new] = pending_.try_emplace(seq);
-  Pending& pending = entry->second;
+  Pending& pending = pending_[seq];
   pending.ticket = submission.ticket;
   pending.queued = submission.queued;
   pending.timeout_s = submission.timeout_s;
-  if (!is_new) Agreement::compare(seq, rank_, submission.call, pending.announced_by, pending.call);
+  if (submission.call.planned()) plans_.note_arrival(submission.call, submission.stream_queue);
+  if (pending.announced_by >= 0)
+    Agreement::compare(seq, rank_, submission.call, pending.announced_by, pending.call);
   pending.call = std::move(submission.call);
   pending.ticket->key = pending.call.key;
   pending.data = submission.data;

@@ -21,6 +21,7 @@ constexpr int takeover_yields = 100;
 Driver::Driver(Driven& driven, Transport& transport, double spin_s, bool shares_cores)
     : driven_(driven),
       transport_(transport),
+      event_fds_(transport.event_fds()),
       spin_s_(spin_s),
       shares_cores_(shares_cores),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -87,7 +88,7 @@ void Driver::rest(double at_most_s, Lock& driving) {
   pollfd fds[8];
   nfds_t count = 0;
   fds[count++] = {wake_fd_, POLLIN, 0};
-  for (const int fd : transport_.event_fds()) fds[count++] = {fd, POLLIN, 0};
+  for (const int fd : event_fds_) fds[count++] = {fd, POLLIN, 0};
   driving.unlock();
   const timespec limit{static_cast<time_t>(rest_s),
                        static_cast<long>((rest_s - static_cast<time_t>(rest_s)) * 1e9)};

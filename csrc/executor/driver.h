@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "clock.h"
 #include "transport/transport.h"
@@ -71,6 +72,7 @@ class Driver {
 
   Driven& driven_;
   Transport& transport_;
+  const std::vector<int> event_fds_;
   const double spin_s_;
   const bool shares_cores_;
 

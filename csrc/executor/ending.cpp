@@ -1,6 +1,7 @@
 #include "executor/ending.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace patallreduce::executor {
 
@@ -26,8 +27,8 @@ int precedence(Kind kind) {
 
 }  // namespace
 
-void Ending::begin(const Failure& failure, double now_s) {
-  told_[rank_] = failure;
+void Ending::begin(Failure failure, double now_s) {
+  told_[rank_] = std::move(failure);
   until_s_ = now_s + longest_s;
 }
 
@@ -44,7 +45,7 @@ bool Ending::heard_all(const Heard& heard) const {
   return true;
 }
 
-std::optional<Verdict> Ending::judge(double now_s) {
+std::optional<Verdict> Ending::judge(double now_s) const {
   if (!begun() || verdicts_[rank_] || (now_s < until_s_ && !heard_all(told_))) return std::nullopt;
   std::optional<Failure> cause;
   std::uint64_t completed = told_[rank_]->completed;
@@ -56,9 +57,12 @@ std::optional<Verdict> Ending::judge(double now_s) {
     if (!cause || precedence(told->kind) < precedence(cause->kind)) cause = told;
   }
   cause->completed = completed;
-  verdicts_[rank_] = Verdict{*cause, heard};
+  return Verdict{*cause, heard};
+}
+
+void Ending::note_told(Verdict verdict, double now_s) {
+  verdicts_[rank_] = std::move(verdict);
   until_s_ = now_s + longest_s;
-  return verdicts_[rank_];
 }
 
 std::optional<Failure> Ending::agreed(double now_s) const {

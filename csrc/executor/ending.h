@@ -34,14 +34,16 @@ class Ending {
   bool begun() const { return told_[rank_].has_value(); }
   // What ended it here. Others have until then to tell theirs, and as long again for their
   // verdicts.
-  void begin(const Failure& failure, double now_s);
+  void begin(Failure failure, double now_s);
+  const Failure& begun_by() const { return *told_[rank_]; }
   // What another rank told.
   void hear(int from, const Abort& told);
   // That rank will tell nothing.
   void note_silent(int rank) { silent_[rank] = 1; }
 
-  // This rank's verdict, once, to be told to the others.
-  std::optional<Verdict> judge(double now_s);
+  // This rank's verdict, to be told to the others; none: not yet, or told.
+  std::optional<Verdict> judge(double now_s) const;
+  void note_told(Verdict verdict, double now_s);
   // The error of all ranks, once it is known.
   std::optional<Failure> agreed(double now_s) const;
 

@@ -159,8 +159,18 @@ void Engine::end_plans(const std::string& reason) {
 }
 
 bool Engine::turn() {
-  const Entered entered(memory_.device());
-  if (ending_.begun()) return end_turn();
+  try {
+    const Entered entered(memory_.device());
+    if (thrown_) fail(failure_of(thrown_, rank_));
+    thrown_ = nullptr;
+    return ending_.begun() ? end_turn() : calls_turn();
+  } catch (const std::bad_alloc&) {  // not even for failing: the next turn tries again
+    thrown_ = std::current_exception();
+    return true;
+  }
+}
+
+bool Engine::calls_turn() {
   bool busy = false;
   try {
     if (const auto end = plans_.untold_end()) {
@@ -193,11 +203,11 @@ double Engine::rest_s(double idle_s) {
   if (all_posted_ || !calls_.in_flight()) return pending() ? longest_rest_s : -1;
   if (idle_s < idle_before_posting_all_s) return idle_before_posting_all_s;
   all_posted_ = true;
-  const Entered entered(memory_.device());
   try {
+    const Entered entered(memory_.device());
     calls_.post_receives();
-  } catch (const std::exception&) {  // no memory left
-    fail(failure_of(std::current_exception(), rank_));
+  } catch (const std::exception&) {
+    thrown_ = std::current_exception();
   }
   return 0;
 }

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -124,9 +125,12 @@ class Engine final : private Driven {
   bool sending() const { return !inbox_.empty() || calls_.sending(); }
   void abort(Failure failure);
   void fail(Failure failure);
+  void tell_failure();
   void hear_endings();
+  bool calls_turn();
   bool end_turn();
   void end(Driver::Lock& driving);
+  void leave(Driver::Lock& driving, double timeout_s);
   void finish(const Failure& failure);
 
   const int rank_;
@@ -147,7 +151,9 @@ class Engine final : private Driven {
   Calls calls_;
   Events events_;
   std::optional<Snapshot> at_failure_;
-  bool all_posted_ = false;  // in this idle stretch
+  bool all_posted_ = false;    // in this idle stretch
+  std::exception_ptr thrown_;  // that the next turn fails for
+  bool told_ = false;          // the others, of a failure here
   bool closed_ = false;
 
   Driver driver_;  // last: its thread uses what is above

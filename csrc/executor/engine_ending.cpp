@@ -38,17 +38,21 @@ void Engine::end(Driver::Lock& driving) {
   driver_.drive(driving, HUGE_VAL, [this] { return failure() || !ending_.begun(); });
 }
 
-// What went wrong here: the others are told, and asked. From here on no data moves.
+// What went wrong here: no data moves from here on; the next turn tells the others, and asks them.
 void Engine::fail(Failure failure) {
   if (this->failure() || ending_.begun()) return;
   failure.completed = calls_.completed();
+  ending_.begin(std::move(failure), now_s());
+}
+
+void Engine::tell_failure() {
   at_failure_ = take_snapshot();
   at_failure_->failed = true;
-  ending_.begin(failure, now_s());
-  agreement_.tell(failure, 0);  // but whom it names as lost
+  agreement_.tell(ending_.begun_by(), 0);  // but whom it names as lost
   for (int rank = 0; rank < ranks_; ++rank)
     if (agreement_.has_left(rank)) ending_.note_silent(rank);
   for (const int rank : watch_.silent()) ending_.note_silent(rank);
+  told_ = true;
 }
 
 void Engine::hear_endings() {
@@ -65,20 +69,24 @@ void Engine::hear_endings() {
 // A turn between the failure here and the error of all ranks.
 bool Engine::end_turn() {
   if (failure()) return false;
+  if (!told_) tell_failure();
   try {
     transport_->progress(events_);
   } catch (const std::exception&) {  // what it told is all that is known
   }
   const bool busy = !events_.empty();
   hear_endings();
-  if (const auto verdict = ending_.judge(now_s()))
+  if (auto verdict = ending_.judge(now_s())) {
     agreement_.tell(verdict->failure, verdict->heard);
+    ending_.note_told(std::move(*verdict), now_s());
+  }
   const auto agreed = ending_.agreed(now_s());
   if (agreed) finish(*agreed);
   return busy || agreed;
 }
 
 void Engine::finish(const Failure& failure) {
+  const auto shared = std::make_shared<const Failure>(failure);
   // What was told has to leave before connections are cut.
   const double until_s = now_s() + linger_s;
   for (Events ignored; now_s() < until_s; ignored.clear()) {
@@ -86,7 +94,6 @@ void Engine::finish(const Failure& failure) {
     sched_yield();
   }
   transport_->abandon();
-  const auto shared = std::make_shared<const Failure>(failure);
   const auto unstarted = inbox_.end(shared);
   calls_.end(shared);
   refuse(unstarted, shared);
@@ -105,31 +112,40 @@ double Engine::drain(double timeout_s) {
   return failure() ? 0 : std::max(calls_.owes_until_s() - now_s(), 0.0);
 }
 
+// In order, or with an error.
+void Engine::leave(Driver::Lock& driving, double timeout_s) {
+  driver_.drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
+  // What this rank has, others may still wait for: they have until the deadline of that call.
+  const double owes_until_s = timeout_s > 0 ? calls_.owes_until_s() : -HUGE_VAL;
+  driver_.drive(driving, owes_until_s,
+                [&] { return failure() || std::isinf(calls_.owes_until_s()); });
+  if (!failure() && sending()) {
+    const Failure pending{
+        Kind::transport, rank_,
+        concat("rank ", rank_, " closed its communicator with a collective pending")};
+    fail(calls_.owes().value_or(pending));
+  }
+  end(driving);
+  if (failure()) return;
+  agreement_.tell_all(Bye{calls_.called()});
+  const auto closed = std::make_shared<const Failure>(
+      Failure{Kind::transport, rank_, "the communicator is closed"});
+  refuse(inbox_.end(closed), closed);
+  const bool met = agreement_.missing() < 0;
+  driver_.drive(driving, std::max(now_s() + timeout_s, owes_until_s),
+                [&] { return !met || agreement_.may_leave(); });
+}
+
 void Engine::close(double timeout_s) {
   {
     auto driving = driver_.lock();
     if (closed_) return;
     closed_ = true;
-    driver_.drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
-    // What this rank has, others may still wait for: they have until the deadline of that call.
-    const double owes_until_s = timeout_s > 0 ? calls_.owes_until_s() : -HUGE_VAL;
-    driver_.drive(driving, owes_until_s,
-                  [&] { return failure() || std::isinf(calls_.owes_until_s()); });
-    if (!failure() && sending()) {
-      const Failure pending{
-          Kind::transport, rank_,
-          concat("rank ", rank_, " closed its communicator with a collective pending")};
-      fail(calls_.owes().value_or(pending));
-    }
-    end(driving);
-    if (!failure()) {
-      agreement_.tell_all(Bye{calls_.called()});
-      const auto closed = std::make_shared<const Failure>(
-          Failure{Kind::transport, rank_, "the communicator is closed"});
-      refuse(inbox_.end(closed), closed);
-      const bool met = agreement_.missing() < 0;
-      driver_.drive(driving, std::max(now_s() + timeout_s, owes_until_s),
-                    [&] { return !met || agreement_.may_leave(); });
+    try {
+      leave(driving, timeout_s);
+    } catch (...) {  // no memory: the caller may try again
+      closed_ = false;
+      throw;
     }
     driver_.end();
   }

@@ -30,6 +30,8 @@ Failure failure_of(std::exception_ptr error, int rank) {
     return {Kind::mismatch, mismatch.rank, mismatch.what()};
   } catch (const TransportError& failed) {
     return {Kind::transport, failed.rank, failed.what()};
+  } catch (const std::bad_alloc&) {
+    return {Kind::transport, rank, concat("rank ", rank, ": out of memory")};
   } catch (const std::exception& other) {
     return {Kind::transport, rank, concat("rank ", rank, ": ", other.what())};
   }

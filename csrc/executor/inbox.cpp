@@ -10,14 +10,15 @@ namespace patallreduce::executor {
 bool Inbox::put(Submission submission) {
   std::lock_guard lock(mutex_);
   Ticket& ticket = *submission.ticket;
-  ticket.seq = next_seq_++;
+  ticket.seq = next_seq_;
   if (failure_) {
     ticket.failure = failure_;
     ticket.done = true;
-    return false;
+  } else {
+    submissions_.push_back(std::move(submission));
   }
-  submissions_.push_back(std::move(submission));
-  return true;
+  ++next_seq_;  // not of a call for which there is no memory
+  return !failure_;
 }
 
 bool Inbox::mark_ready(Ticket& ticket, double timeout_s) {
@@ -47,8 +48,10 @@ bool Inbox::empty() const {
 
 std::deque<Submission> Inbox::end(std::shared_ptr<const Failure> failure) {
   std::lock_guard lock(mutex_);
+  std::deque<Submission> unstarted;
+  unstarted.swap(submissions_);
   failure_ = std::move(failure);
-  return std::exchange(submissions_, {});
+  return unstarted;
 }
 
 std::shared_ptr<const Failure> Inbox::failure() const {

@@ -17,17 +17,19 @@ void Outbox::finish(const std::shared_ptr<Ticket>& ticket, bool queued,
 
 void Outbox::put(std::shared_ptr<Ticket> ticket) {
   std::lock_guard lock(mutex_);
-  tickets_.push_back(std::move(ticket));
+  (last_ ? last_->next : first_) = ticket;
+  last_ = std::move(ticket);
   changed_.notify_all();
 }
 
 std::shared_ptr<Ticket> Outbox::next(double timeout_s) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
-                    [this] { return ended_ || !tickets_.empty(); });
-  if (tickets_.empty()) return nullptr;
-  auto ticket = std::move(tickets_.front());
-  tickets_.pop_front();
+                    [this] { return ended_ || first_; });
+  const auto ticket = first_;
+  if (!ticket) return nullptr;
+  first_ = std::move(ticket->next);
+  if (!first_) last_ = nullptr;
   return ticket;
 }
 

@@ -1,9 +1,8 @@
 // Collectives that are done: tells their tickets, and keeps those that a thread of the caller
-// fetches.
+// fetches. Needs no memory to do so.
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -24,7 +23,7 @@ class Outbox {
  private:
   std::mutex mutex_;  // guards all
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Ticket>> tickets_;
+  std::shared_ptr<Ticket> first_, last_;
   bool ended_ = false;
 };
 

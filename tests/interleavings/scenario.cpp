@@ -32,8 +32,9 @@ constexpr double start_s = 4;    // of meeting
 constexpr double close_s = 1;
 constexpr double longest_stop_s = 12;
 
-enum class Fault { none, kill, stop, cut, mismatch, abort, leave };
-const char* const fault_names[] = {"none", "kill", "stop", "cut", "mismatch", "abort", "leave"};
+enum class Fault { none, kill, stop, cut, mismatch, abort, leave, memory };
+const char* const fault_names[] = {"none",     "kill",  "stop",  "cut",
+                                   "mismatch", "abort", "leave", "memory"};
 
 struct Scenario {
   int ranks;
@@ -48,6 +49,7 @@ struct Scenario {
   int at_call;   // mismatch, abort, leave
   int at_look;   // kill, stop, cut
   double stop_s;
+  int at_allocation, failing_allocations;  // memory
 
   explicit Scenario(Random& random) {
     ranks = pick(random, 2, 4);
@@ -77,6 +79,10 @@ struct Scenario {
     at_call = pick(random, 0, count - 1);
     at_look = static_cast<int>(std::pow(3000.0, part(random)));
     stop_s = longest_stop_s * std::pow(part(random), 3);
+    if (fault != Fault::none || pick(random, 0, 1)) return;
+    fault = Fault::memory;
+    at_allocation = static_cast<int>(std::pow(1000.0, part(random)));
+    failing_allocations = static_cast<int>(std::pow(30.0, part(random)));
   }
 };
 
@@ -119,6 +125,8 @@ class Run {
     if (scenario_.fault == Fault::cut)
       world_.after(scenario_.at_look,
                    [this, victim] { world_.cut(victim, scenario_.other, scenario_.noticed); });
+    if (scenario_.fault == Fault::memory)
+      world_.exhaust(victim, scenario_.at_allocation, scenario_.failing_allocations);
     if (!scenario_.planned) return;
     // As monitors give them: the leader's in order, the others' some time later; none at some time.
     int first = 0;
@@ -139,6 +147,26 @@ class Run {
   }
 
   void body(int rank) {
+    try {
+      program(rank);
+    } catch (const std::bad_alloc&) {
+      end(rank);
+    }
+  }
+
+  // Of a rank whose program was left by an error.
+  void end(int rank) {
+    try {
+      if (ranks_[rank].engine) {
+        ranks_[rank].engine->abort("out of memory");
+        return ranks_[rank].engine->close(close_s);
+      }
+    } catch (const std::bad_alloc&) {
+    }
+    world_.die();
+  }
+
+  void program(int rank) {
     Rank& own = ranks_[rank];
     Random& random = world_.random();
     own.engine = std::make_unique<Engine>(
@@ -256,6 +284,8 @@ class Run {
         return failure.kind == Kind::mismatch;
       case Fault::abort:
         return failure.kind == Kind::transport && victim;
+      case Fault::memory:  // an error, or the process's end
+        return (failure.kind == Kind::transport || failure.kind == Kind::lost) && victim;
       case Fault::stop:
         return failure.kind == Kind::timeout;
       case Fault::cut:
@@ -302,6 +332,8 @@ std::string description(unsigned long seed) {
   if (s.fault == Fault::cut) text << " and rank " << s.other << (s.noticed ? "" : ", unnoticed");
   if (s.fault == Fault::kill || s.fault == Fault::stop || s.fault == Fault::cut)
     text << " at look " << s.at_look;
+  else if (s.fault == Fault::memory)
+    text << " at allocation " << s.at_allocation << ", " << s.failing_allocations << " of them";
   else if (s.fault != Fault::none)
     text << " at call " << s.at_call;
   if (s.fault == Fault::stop) text << " for " << s.stop_s << " s";

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "clock.h"
 
 namespace patallreduce {
 
 namespace {
-const interleavings::World* current = nullptr;
+interleavings::World* current = nullptr;
 }
 
 double now_s() { return current ? current->now_s() : 0; }
@@ -25,6 +27,16 @@ constexpr double start_s = 1;
 
 }  // namespace
 
+// Allocations meanwhile are not the rank's. Ranks change within.
+class Outside {
+ public:
+  explicit Outside(World& world) : world_(world) { world_.outside_ = true; }
+  ~Outside() { world_.outside_ = false; }
+
+ private:
+  World& world_;
+};
+
 // One rank's end of all channels.
 class Wire final : public Transport {
  public:
@@ -35,6 +47,7 @@ class Wire final : public Transport {
   int ranks() const override { return static_cast<int>(world_.ranks_.size()); }
 
   void send(int to, std::uint64_t tag, const void* data, std::size_t bytes, Token token) override {
+    const Outside outside(world_);
     World::Parcel parcel{World::Parcel::Kind::data, rank_, 0, {}, tag, data, bytes, token};
     if (bytes <= 256 && pick(world_.random_, 0, 1)) {
       parcel.bytes.assign(static_cast<const char*>(data), bytes);
@@ -45,14 +58,17 @@ class Wire final : public Transport {
   }
 
   void recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token token) override {
+    const Outside outside(world_);
     own().posted.push_back({from, tag, data, bytes, token});
   }
 
   void control(int to, const std::string& bytes) override {
+    const Outside outside(world_);
     world_.post(rank_, to, {World::Parcel::Kind::control, rank_, 0, bytes});
   }
 
   void progress(Events& events) override {
+    const Outside outside(world_);
     world_.look(100e-6);
     if (own().gone) return;
     for (int left = pick(world_.random_, 0, 3); left > 0 && world_.deliver(rank_, events); --left) {
@@ -60,13 +76,17 @@ class Wire final : public Transport {
   }
 
   bool arm() override {
+    const Outside outside(world_);
     world_.look(2e-3);
     return false;
   }
   std::vector<int> event_fds() const override { return {}; }
 
-  void abandon() override { world_.forget(rank_); }
-  void close(double) override { world_.forget(rank_); }
+  void abandon() override { close(0); }
+  void close(double) override {
+    const Outside outside(world_);
+    world_.forget(rank_);
+  }
 
  private:
   World::Rank& own() const { return *world_.ranks_[rank_]; }
@@ -107,7 +127,9 @@ void World::enter(unsigned high, unsigned low) {
   auto* const world =
       reinterpret_cast<World*>(static_cast<std::uintptr_t>(high) << 32 | std::uintptr_t{low});
   Rank& rank = *world->ranks_[world->running_];
+  world->outside_ = false;
   rank.body();
+  world->outside_ = true;
   rank.returned = true;
   world->leave();
 }
@@ -124,12 +146,12 @@ bool World::run(const std::function<void(int)>& body, double limit_s) {
     makecontext(&one.context, reinterpret_cast<void (*)()>(enter), 2,
                 static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
   }
-  while (now_s_ < start_s + limit_s) {
+  bool all = false;
+  while (!all && now_s_ < start_s + limit_s) {
     running_ = next();
     if (running_ < 0) {
-      const bool all = std::all_of(ranks_.begin(), ranks_.end(),
-                                   [](const auto& rank) { return rank->dead || rank->returned; });
-      if (all) return true;
+      all = std::all_of(ranks_.begin(), ranks_.end(),
+                        [](const auto& rank) { return rank->dead || rank->returned; });
       now_s_ += 1e-3;  // all that are left are stopped
       continue;
     }
@@ -138,7 +160,8 @@ bool World::run(const std::function<void(int)>& body, double limit_s) {
     std::memcpy(exceptions, rank.exceptions, sizeof rank.exceptions);
     swapcontext(&scheduler_, &rank.context);
   }
-  return false;
+  running_ = -1;
+  return all;
 }
 
 // Back to the scheduler, from the rank that runs. Exceptions being handled are the fiber's own.
@@ -208,6 +231,7 @@ void World::lose(int from, int to, const std::string& reason) {
 }
 
 void World::kill(int rank) {
+  const Outside outside(*this);
   Rank& dying = *ranks_[rank];
   if (dying.dead || dying.returned) return;
   dying.dead = true;
@@ -232,8 +256,27 @@ void World::kill(int rank) {
   }
 }
 
+void World::die() {
+  kill(running_);
+  outside_ = true;
+  leave();
+}
+
 void World::stop(int rank, double seconds) {
   ranks_[rank]->stopped_until_s = std::max(ranks_[rank]->stopped_until_s, now_s_ + seconds);
+}
+
+void World::exhaust(int rank, long after, long allocations) {
+  ranks_[rank]->allocations_left = after;
+  ranks_[rank]->failing_allocations = allocations;
+}
+
+bool World::fails() {
+  if (outside_ || running_ < 0) return false;
+  Rank& rank = *ranks_[running_];
+  if (rank.failing_allocations == 0 || rank.allocations_left-- > 0) return false;
+  --rank.failing_allocations;
+  return true;
 }
 
 void World::cut(int a, int b, bool noticed) {
@@ -334,3 +377,13 @@ bool World::deliver(int to, Events& events) {
 
 }  // namespace interleavings
 }  // namespace patallreduce
+
+void* operator new(std::size_t bytes) {
+  using patallreduce::current;
+  void* const memory = current && current->fails() ? nullptr : std::malloc(bytes);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -45,9 +45,15 @@ class World {
 
   // What can go wrong. A dead rank never runs again, and the others notice sooner or later.
   void kill(int rank);
+  void die();  // the rank that runs; does not return
   void stop(int rank, double seconds);
+  // That many allocations of a rank fail, `after` others.
+  void exhaust(int rank, long after, long allocations);
   // Nothing passes between two ranks any more; `noticed`: both lose each other.
   void cut(int a, int b, bool noticed);
+
+  // Whether the allocation that is being made has to fail.
+  bool fails();
 
   double now_s() const { return now_s_; }
   bool dead(int rank) const { return ranks_[rank]->dead; }
@@ -56,6 +62,7 @@ class World {
 
  private:
   friend class Wire;
+  friend class Outside;
 
   struct Parcel {
     enum class Kind { control, data, lost } kind;
@@ -88,6 +95,8 @@ class World {
     bool dead = false;
     bool gone = false;  // its transport is closed
     double stopped_until_s = 0;
+    long allocations_left = -1;  // that succeed, before some fail; negative: all
+    long failing_allocations = 0;
     double weight = 1;  // how often it runs
     // By sender: in order; and in any order.
     std::vector<std::deque<Parcel>> ordered;
@@ -113,6 +122,7 @@ class World {
   double now_s_ = 1;
   long looks_ = 0, posted_ = 0;
   int running_ = -1;
+  bool outside_ = true;  // of the ranks' own code
   ucontext_t scheduler_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<std::vector<double>> latency_s_;
