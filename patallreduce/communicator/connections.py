@@ -28,6 +28,7 @@ class Met(NamedTuple):
 
     readable: list[int]  # ranks whose memory it can read
     ports: list[int]  # at which it listens
+    unreached: tuple[int | None, str] | None  # whom, and why; all else is empty then
 
 
 def of_processes(
@@ -37,7 +38,7 @@ def of_processes(
 
     Raises:
         TransportTimeout: a rank did not come.
-        TransportError: UCX is absent or too old.
+        TransportError: UCX is absent or too old, or a rank cannot be reached.
     """
     rendezvous = Rendezvous(process_group, timeout_s)
     while True:
@@ -56,12 +57,15 @@ def _meet(rendezvous: Rendezvous, *, monitor: bool) -> Connections:
     host.check(hosts)
     transports = host.transports(hosts, rendezvous.rank)
     before = forks.listening()
-    native = _connect(rendezvous, "address", token, transports)
+    native, unreached = _connect(rendezvous, "address", token, transports)
     aside = None
     if monitor and rendezvous.ranks > 1:
-        aside = _connect(rendezvous, "monitor", token ^ 1, transports)
+        aside, unreached_aside = _connect(rendezvous, "monitor", token ^ 1, transports)
+        unreached = unreached or unreached_aside
     ports = [*(forks.listening() - before)]
-    met = [Met(*values) for values in rendezvous.share_json("met", Met(native.readable(), ports))]
+    mine = Met([], [], unreached) if unreached else Met(native.readable(), ports, None)
+    met = [Met(*values) for values in rendezvous.share_json("met", mine)]
+    _check_reached(met)
     native.set_direct([rank for rank in native.readable() if native.rank in met[rank].readable])
     forks.let_go(native, {port for one in met for port in one.ports})
     local_ranks = sum(one.name == hosts[rendezvous.rank].name for one in hosts)
@@ -85,7 +89,24 @@ def of_threads(
     return made
 
 
-def _connect(rendezvous: Rendezvous, name: str, token: int, transports: str) -> _core.Ucx:
+def _check_reached(met: list[Met]) -> None:
+    """Raise, alike on all ranks, if one of them could not be reached.
+
+    Whom it cannot reach, a rank without a network says of the others: most ranks are right.
+    """
+    unreached = [one.unreached for one in met if one.unreached]
+    if unreached:
+        named = [rank for rank, _ in unreached]
+        rank, text = max(unreached, key=lambda one: named.count(one[0]))
+        error = _core.TransportError(text)
+        error.rank = rank
+        raise error
+
+
+def _connect(
+    rendezvous: Rendezvous, name: str, token: int, transports: str
+) -> tuple[_core.Ucx, tuple[int | None, str] | None]:
+    """The connections to all ranks, and which one cannot be reached, and why."""
     native = _core.Ucx(
         ucx.library_path(),
         rendezvous.rank,
@@ -94,5 +115,10 @@ def _connect(rendezvous: Rendezvous, name: str, token: int, transports: str) -> 
         transports=transports,
         net_devices=environment.get("SOCKET_IFNAME") or "",
     )
-    native.connect(rendezvous.share(name, native.address()))
-    return native
+    addresses = rendezvous.share(name, native.address())
+    try:
+        native.connect(addresses)
+    except _core.TransportError as error:
+        # Others still connect to this rank: with its sockets closed they would miss it instead.
+        return native, (error.rank, str(error))
+    return native, None

@@ -135,6 +135,25 @@ def tcp_if(ranks):
         return just_enough_files(ranks)
 
 
+def without_network(lacking):
+    if torch.distributed.get_rank() == lacking:
+        os.environ["UCX_NET_DEVICES"] = "none"
+    try:
+        with with_tcp(), pytest.raises(pat.TransportError, match="cannot reach") as raised:
+            pat.Communicator(timeout_s=20)
+    finally:
+        os.environ.pop("UCX_NET_DEVICES", None)
+    with pat.Communicator(timeout_s=20) as communicator:
+        sums(communicator)
+    return raised.value.rank, str(raised.value)
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+def test_a_rank_without_a_network_is_named_by_all(processes, lacking):
+    (said,) = set(processes.run(3, without_network, lacking))
+    assert said[0] == lacking
+
+
 def in_little_shared_memory(free_bytes):
     host._free_bytes, real = lambda _: free_bytes, host._free_bytes
     try:
