@@ -25,6 +25,8 @@ from functools import lru_cache
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
+CLONE_NEWTIME = 0x00000080
+CLONE_NEWIPC = 0x08000000
 CLONE_NEWNET = 0x40000000
 MS_REC, MS_SLAVE = 1 << 14, 1 << 19  # linux/mount.h
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -37,10 +39,15 @@ _libc.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
 
 
 class NamespaceError(RuntimeError):
-    """The kernel refused to make or enter a network namespace."""
+    """The kernel refused to make or enter a namespace."""
 
 
-def _system_call(name: str, *arguments: int | bytes | None) -> None:
+def system_call(name: str, *arguments: int | bytes | None) -> None:
+    """Call that one of libc.
+
+    Raises:
+        NamespaceError: it was refused.
+    """
     if getattr(_libc, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise NamespaceError(f"{name}: {os.strerror(code)}")
@@ -53,11 +60,11 @@ def entered(namespace: int) -> Iterator[None]:
     What is made inside (sockets, child processes) stays in the namespace.
     """
     home = _current_namespace()
-    _system_call("setns", namespace, CLONE_NEWNET)
+    system_call("setns", namespace, CLONE_NEWNET)
     try:
         yield
     finally:
-        _system_call("setns", home, CLONE_NEWNET)
+        system_call("setns", home, CLONE_NEWNET)
         os.close(home)
 
 
@@ -65,11 +72,11 @@ def make_namespace() -> int:
     """Return the descriptor of a new, empty network namespace; close it to drop the namespace."""
     home = _current_namespace()
     try:
-        _system_call("unshare", CLONE_NEWNET)
+        system_call("unshare", CLONE_NEWNET)
         try:
             return _current_namespace()
         finally:
-            _system_call("setns", home, CLONE_NEWNET)
+            system_call("setns", home, CLONE_NEWNET)
     finally:
         os.close(home)
 
@@ -84,10 +91,15 @@ def enter_for_good(namespace: int) -> None:
     It also gets a /sys of its own that shows the namespace's devices: UCX looks for them in
     /sys/class/net, and that shows the namespace in which it was mounted.
     """
-    _system_call("setns", namespace, CLONE_NEWNET)
-    _system_call("unshare", CLONE_NEWNS)
-    _system_call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)  # ours stays ours
-    _system_call("mount", b"sysfs", b"/sys", b"sysfs", 0, None)
+    system_call("setns", namespace, CLONE_NEWNET)
+    own_mounts()
+    system_call("mount", b"sysfs", b"/sys", b"sysfs", 0, None)
+
+
+def own_mounts() -> None:
+    """Let no other process see what the calling one, of one thread, mounts from now on."""
+    system_call("unshare", CLONE_NEWNS)
+    system_call("mount", b"none", b"/", None, MS_REC | MS_SLAVE, None)  # ours stays ours
 
 
 def die_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:

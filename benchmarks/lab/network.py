@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .closing import Closing
@@ -85,23 +85,19 @@ class Network(Closing):
             raise
 
     def _build(self, congestion_control: str | None) -> None:
-        from pyroute2 import IPRoute  # type: ignore[import-untyped]
-
         self._switch = make_namespace()
-        with entered(self._switch), IPRoute() as switch:
+        with _devices(self._switch) as switch:
             switch.link("add", ifname="bridge", kind="bridge")
-            (bridge,) = switch.link_lookup(ifname="bridge")
+            bridge = _index(switch, "bridge")
             switch.link("set", index=bridge, state="up")
             for rank, rate_bit_s in enumerate(self.rates_bit_s):
                 namespace = make_namespace()
                 self.namespaces.append(namespace)
-                port = f"port{rank}"
                 peer = {"ifname": device_name(rank), "net_ns_fd": namespace}
-                switch.link("add", ifname=port, kind="veth", peer=peer)
-                _set_up_device(switch, port, rate_bit_s, master=bridge)
-                with entered(namespace), IPRoute() as host:
-                    (loopback,) = host.link_lookup(ifname="lo")
-                    host.link("set", index=loopback, state="up")
+                switch.link("add", ifname=_port(rank), kind="veth", peer=peer)
+                _set_up_device(switch, _port(rank), rate_bit_s, master=bridge)
+                with _devices(namespace) as host:
+                    host.link("set", index=_index(host, "lo"), state="up")
                     _set_up_device(host, device_name(rank), rate_bit_s, address=address(rank))
                     if congestion_control:
                         _set_congestion_control(congestion_control)
@@ -116,6 +112,28 @@ class Network(Closing):
     def run(self, command: Sequence[str], **options: Any) -> list[RankResult]:
         """Run one command per rank and wait for all; the options are those of `run_ranks`."""
         return run_ranks(self.programs(command), **options)
+
+    def unplug(self, rank: int) -> None:
+        """Cut that rank off: its port goes down, and what waits there is lost."""
+        self._set_port(rank, "down")
+
+    def plug_in(self, rank: int) -> None:
+        """Undo `unplug`."""
+        self._set_port(rank, "up")
+
+    def _set_port(self, rank: int, state: str) -> None:
+        with _devices(self._switch) as switch:
+            switch.link("set", index=_index(switch, _port(rank)), state=state)
+
+    def set_rate(self, rank: int, rate_bit_s: float) -> None:
+        """Change the rate of that rank's port, in both directions."""
+        self.rates_bit_s[rank] = rate_bit_s
+        for namespace, name in (
+            (self._switch, _port(rank)),
+            (self.namespaces[rank], device_name(rank)),
+        ):
+            with _devices(namespace) as devices:
+                devices.tc("change", "tbf", _index(devices, name), **_token_bucket(rate_bit_s))
 
     def close(self) -> None:
         """Drop the namespaces, and with them everything in them; may be called again."""
@@ -158,19 +176,41 @@ def rank_environment(rank: int, ranks: int) -> dict[str, str]:
     }
 
 
+def _port(rank: int) -> str:
+    return f"port{rank}"
+
+
+@contextlib.contextmanager
+def _devices(namespace: int) -> Iterator[Any]:
+    """What sets them up, with the calling thread in that namespace."""
+    from pyroute2 import IPRoute  # type: ignore[import-untyped]
+
+    with entered(namespace), IPRoute() as devices:
+        yield devices
+
+
+def _index(devices: Any, name: str) -> int:
+    (index,) = devices.link_lookup(ifname=name)
+    return int(index)
+
+
 def _set_up_device(
     routes: Any, name: str, rate_bit_s: float, *, master: int = 0, address: str = ""
 ) -> None:
-    (index,) = routes.link_lookup(ifname=name)
+    index = _index(routes, name)
     if master:
         routes.link("set", index=index, master=master)
     if address:
         routes.addr("add", index=index, address=address, prefixlen=16)
     routes.link("set", index=index, gso_max_size=PACKET_BYTES, state="up")
+    routes.tc("add", "tbf", index, **_token_bucket(rate_bit_s))
+
+
+def _token_bucket(rate_bit_s: float) -> dict[str, int]:
     rate_bytes_s = int(rate_bit_s / 8)
     burst_bytes = max(2 * (PACKET_BYTES + HEADER_BYTES), rate_bytes_s // 1000)
     limit_bytes = max(QUEUE_BYTES, 2 * burst_bytes)
-    routes.tc("add", "tbf", index, rate=rate_bytes_s, burst=burst_bytes, limit=limit_bytes)
+    return {"rate": rate_bytes_s, "burst": burst_bytes, "limit": limit_bytes}
 
 
 def _set_congestion_control(name: str) -> None:

@@ -43,6 +43,68 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mailbox:
 print(sorted(seen))
 """
 
+# Rank 1's port is changed while there are sockets, by a process that is not the one that made it.
+PORT = """
+import os, socket, time
+from benchmarks.lab import Network, enter_user_namespace
+from benchmarks.lab.namespaces import entered
+from benchmarks.lab.network import address
+enter_user_namespace()
+
+def mailbox(rank):
+    with entered(network.namespaces[rank]):
+        mailbox = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    mailbox.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    mailbox.bind((address(rank), 29501))
+    mailbox.settimeout(0.5)
+    return mailbox
+
+def time_s(sender, receiver, datagrams):
+    begin_s = time.monotonic()
+    for _ in range(datagrams):
+        mailboxes[sender].sendto(bytes(1024), (address(receiver), 29501))
+    for _ in range(datagrams):
+        mailboxes[receiver].recv(2000)
+    return time.monotonic() - begin_s
+
+def passes(sender, receiver):
+    try:
+        return time_s(sender, receiver, 1) > 0
+    except OSError:
+        return False
+
+def change(function, *arguments):
+    if (child := os.fork()) == 0:
+        function(*arguments)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+with Network(3, 2e8) as network:
+    mailboxes = [mailbox(rank) for rank in range(3)]
+{}
+"""
+
+UNPLUG = PORT.format("""
+    assert passes(0, 1) and passes(1, 0)
+    change(network.unplug, 1)
+    assert not passes(0, 1) and not passes(1, 0) and passes(0, 2)
+    change(network.plug_in, 1)
+    until_s = time.monotonic() + 10
+    while not (passes(0, 1) and passes(1, 0)):
+        assert time.monotonic() < until_s
+""")
+
+SET_RATE = PORT.format("""
+    change(network.set_rate, 1, 2e6)
+    slow_s = (100 * 1024 - 34_000) * 8 / 2e6  # after what passes at once
+    for sender, receiver in ((0, 1), (1, 0)):
+        assert time_s(sender, receiver, 100) > slow_s
+    assert time_s(0, 2, 100) < slow_s
+    change(network.set_rate, 1, 2e8)
+    for sender, receiver in ((0, 1), (1, 0)):
+        assert time_s(sender, receiver, 100) < slow_s
+""")
+
 NAMESPACE_THEN_SLEEP = """
 import os, time
 print(os.readlink("/proc/self/ns/net"), flush=True)
@@ -76,6 +138,13 @@ print(sorted(name for name in names if name.startswith(("rank", "port", "eth")))
     code, output = network_lab.run(2, program)
     assert code == 0, output
     assert sorted(output.splitlines()) == ["[0] ['rank0']", "[1] ['rank1']"]
+
+
+@pytest.mark.parametrize("program", [UNPLUG, SET_RATE], ids=["unplug", "set_rate"])
+def test_a_port_can_be_changed(network_lab, program):
+    with network_lab.start_python("-c", program) as changer:
+        output, _ = changer.communicate(timeout=30)
+    assert changer.returncode == 0, output
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
