@@ -14,7 +14,10 @@ import random
 import sys
 from collections import defaultdict
 
-from .cells import MOMENTS, TRANSPORTS, cells
+from benchmarks.lab.namespaces import enter_user_namespace
+
+from . import hosts
+from .cells import MOMENTS, TRANSPORTS, Cell, cells
 from .run import Outcome, outcomes
 
 
@@ -38,8 +41,18 @@ def show(done: list[Outcome]) -> None:
     Console().print(table)
 
 
+def runnable(wanted: list[Cell]) -> list[Cell]:
+    """Those that this machine can run; says which it cannot."""
+    lacking = {cell: hosts.lacking(cell) for cell in wanted}
+    for cell, why in lacking.items():
+        if why:
+            print(f"{cell}: skipped: {why}")
+    return [cell for cell in wanted if not lacking[cell]]
+
+
 def main() -> None:
     """Run cells."""
+    enter_user_namespace()
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sample", type=int, help="so many, drawn at random (all)")
@@ -59,6 +72,7 @@ def main() -> None:
     if options.sample:
         random.Random(options.seed).shuffle(wanted)
         wanted = wanted[: options.sample]
+    wanted, drawn = runnable(wanted), len(wanted)
     before = set(os.listdir("/dev/shm"))
     done = []
     for outcome in outcomes(wanted, options.at_once):
@@ -66,6 +80,8 @@ def main() -> None:
         for problem in outcome.problems:
             print(f"{outcome.cell}: {problem}", flush=True)
     show(done)
+    if drawn > len(done):
+        print(f"{drawn - len(done)} more were skipped")
     left = sorted(set(os.listdir("/dev/shm")) - before)
     if left:
         print(f"left in /dev/shm: {', '.join(left)}")

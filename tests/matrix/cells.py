@@ -11,13 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 RANKS = 3
-TIMEOUT_S = 2.0  # of every call, and of making a communicator
+TIMEOUT_S = 2.0  # usually
 KILL_LIMIT_S = 2.0
 SLACK_S = 1.5  # after a deadline: several cells share the processors
 HOLD_S = 0.7  # of a short stop
 STOP_S = TIMEOUT_S + 2.5  # of a long one
+BRIEF_S = 0.5  # of what happens to a link briefly
+LIMIT_S = 40.0  # of a rank
+SMALL = 10_000  # elements of the usual call
 
-TRANSPORTS = ("shm", "tcp", "mixed")  # mixed: the last rank shares no memory with the others
+# mixed: the last rank shares no memory with the others; network: nobody does, and each rank has a
+# port of a switch.
+TRANSPORTS = ("shm", "tcp", "mixed", "network")
 LATE = ("nobody", "victim", "other")  # for the call in which it happens
 
 # Moments: making the communicator; before the call in which the others are; in a large one; once
@@ -31,6 +36,7 @@ START, BEFORE, DURING, AFTER, CLOSING, TRAINING = (
     "training",
 )
 
+LINKS = ("unplug", "unplug_briefly", "throttle", "throttle_briefly")
 MISMATCHES = ("shape", "dtype", "op", "algorithm", "segments", "collective")
 MOMENTS = {
     "none": (AFTER, TRAINING),
@@ -44,7 +50,13 @@ MOMENTS = {
     "interrupt": (BEFORE, DURING, TRAINING),
     "leave": (BEFORE,),  # closes without the calls that the others make
     "cut": (BEFORE, DURING),  # its sockets are shut down
+    "unplug": (START, BEFORE, DURING, CLOSING, TRAINING),  # its port of the switch
+    "unplug_briefly": (START, BEFORE, DURING, CLOSING, TRAINING),
+    "throttle": (START, BEFORE, DURING, TRAINING),  # its port, to a hundredth of its rate
+    "throttle_briefly": (DURING, TRAINING),
     "no_descriptors": (START,),
+    "shm_full": (START, BEFORE, DURING, TRAINING),  # its /dev/shm
+    "clock_ahead": (START, TRAINING),  # the monotonic one, by days, since it started
     **dict.fromkeys(MISMATCHES, (BEFORE,)),
 }
 
@@ -67,6 +79,12 @@ class Cell:
     victim: int
     late: str
 
+    @property
+    def timeout_s(self) -> float:
+        """Of its calls, and of making the communicator."""
+        # TCP sends anew after ever longer pauses: it comes back long after the link has.
+        return 4 * TIMEOUT_S if self.fault.endswith("_briefly") else TIMEOUT_S
+
     def __str__(self) -> str:
         return "-".join(
             [self.fault, self.moment, self.transport, f"rank{self.victim}", f"{self.late}_late"]
@@ -82,12 +100,14 @@ class Promise:
         names_victim: Whether the error has the victim's rank.
         within_s: The last error, after the fault.
         victim: What the victim itself meets, if it lives.
+        alike: Whether their errors have the same text.
     """
 
     errors: tuple[str, ...] = ("",)
     names_victim: bool = True
     within_s: float = TIMEOUT_S + SLACK_S
     victim: tuple[str, ...] = ("",)
+    alike: bool = True
 
 
 _ONE_OF_TWO = Promise(  # of those that differ, the first that somebody compared
@@ -100,6 +120,7 @@ _DONE_OR_LOST = Promise(("", "PeerLostError"), within_s=KILL_LIMIT_S)  # all hav
 # Woken up, it is told what the others made of it, or that they are gone.
 _WOKEN = ("TransportTimeout", "PeerLostError", "TransportError")
 _CUT = ("PeerLostError", "TransportTimeout")
+_UNREACHED = ("TransportError", *_CUT)
 _OWN = ("ZeroDivisionError",)
 
 # By fault and moment, or by fault alone. Any other: nothing, on any rank.
@@ -122,7 +143,19 @@ _PROMISES: dict[str | tuple[str, str], Promise] = {
         _TOLD, errors=("TransportError", "PeerLostError"), victim=("KeyboardInterrupt",)
     ),
     # Its connections to both others end: to each side the other one is lost.
-    "cut": Promise(_CUT, names_victim=False, victim=_CUT),
+    "cut": Promise(_CUT, names_victim=False, victim=_CUT, alike=False),
+    # The others agree among themselves; nothing passes between them and the victim.
+    "unplug": Promise(_CUT, victim=_CUT),
+    # Without a network it cannot be reached, if the kernel has noticed by then.
+    ("unplug", START): Promise(_UNREACHED, victim=_UNREACHED),
+    ("unplug_briefly", START): Promise(("", "TransportError"), victim=("", "TransportError")),
+    # All have their results, or wait for what the victim had still to send.
+    ("unplug", CLOSING): Promise(("", *_CUT), victim=("", *_CUT)),
+    # A small call takes 0.1 s then, a large one much more than its time; and so does what ranks
+    # tell each other behind it.
+    ("throttle", DURING): replace(
+        _SILENT, names_victim=False, victim=("TransportTimeout",), alike=False
+    ),
     "no_descriptors": Promise(("TransportError",), victim=("TransportError",)),
 }
 
@@ -138,7 +171,20 @@ def promise(cell: Cell) -> Promise:
 def cells() -> Iterator[Cell]:
     """All of them, each fault at each of its moments."""
     for fault, moments in MOMENTS.items():
-        for moment, transport, victim in itertools.product(moments, TRANSPORTS, range(RANKS)):
-            has_call = moment in (BEFORE, DURING)
-            for late in LATE if has_call else LATE[:1]:
+        for moment, transport, victim in itertools.product(
+            moments, _transports(fault), range(RANKS)
+        ):
+            for late in _late(moment, transport):
                 yield Cell(fault, moment, transport, victim, late)
+
+
+def _transports(fault: str) -> tuple[str, ...]:
+    if fault in LINKS:
+        return ("network",)
+    return ("shm", "mixed") if fault == "shm_full" else TRANSPORTS
+
+
+def _late(moment: str, transport: str) -> tuple[str, ...]:
+    if moment not in (BEFORE, DURING):
+        return LATE[:1]
+    return LATE[:2] if transport == "network" else LATE

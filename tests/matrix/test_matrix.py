@@ -6,7 +6,7 @@ import sys
 import pytest
 
 LIMIT_S = 90
-ALL_S = 2400
+ALL_S = 3600
 
 
 def run_matrix(limit_s, *arguments):
