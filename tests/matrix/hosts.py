@@ -18,6 +18,7 @@ from benchmarks.lab.network import Network, rank_environment
 
 from .cells import RANKS, Cell
 
+OVER_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
 RATE_BIT_S = 1e9  # of a port of the network
 AHEAD_S = 10 * 86400  # of a clock
 _SHM = b"size=64m"  # more than UCX wants of it
@@ -41,7 +42,7 @@ def network(cell: Cell) -> Network | None:
 def enter(cell: Cell, rank: int, network: Network | None) -> None:
     """Move this process, of one thread, to where that rank runs; it may go on as another."""
     if cell.transport == "tcp":
-        os.environ.update({"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"})
+        os.environ.update(OVER_TCP)
     if network:
         enter_for_good(network.namespaces[rank])
         os.environ.update(rank_environment(rank, RANKS))
