@@ -39,7 +39,7 @@ def show(outcome: Outcome) -> None:
         print(f"{collective}: {algorithms.total()}{parts and f' ({parts})'}")
     table = Table(title="resident memory, MiB; at the start and at the end nothing is open")
     table.add_column("rank")
-    for column in ("second quarter", "last quarter", "highest", "MiB/h", "descriptors", "threads"):
+    for column in ("first quarter", "last quarter", "highest", "MiB/h", "descriptors", "threads"):
         table.add_column(column, justify="right")
     for rank, (told, samples) in enumerate(zip(outcome.told, outcome.samples, strict=True)):
         if not samples:
@@ -50,7 +50,7 @@ def show(outcome: Outcome) -> None:
             f"{told.get('start', {}).get(what, '')}, {told.get('end', {}).get(what, '')}"
             for what in ("descriptors", "threads")
         ]
-        levels = [f"{outcome.level(rank, quarter):.1f}" for quarter in (1, 3)]
+        levels = [f"{outcome.level(rank, quarter):.1f}" for quarter in (0, 3)]
         highest = max(mib for _, mib in samples)
         table.add_row(str(rank), *levels, f"{highest:.1f}", f"{slope:+.1f}", *held)
     Console(width=100).print(table)
@@ -60,7 +60,7 @@ def problems(outcome: Outcome) -> list[str]:
     """What the ranks met, and what they hold that they should not."""
     found = list(outcome.problems)
     for rank, told in enumerate(outcome.told):
-        if outcome.level(rank, 3) > 2 * outcome.level(rank, 1):
+        if outcome.level(rank, 3) > 2 * outcome.level(rank, 0):
             found.append(f"rank {rank}: its memory has more than doubled")
         for what, held in told.get("end", {}).items():
             if held > told["start"][what]:

@@ -194,6 +194,7 @@ def _be(rank: Rank, port: int, folder: Path, environment: dict[str, str], parent
     said = os.open(folder / f"{rank.rank}.txt", os.O_WRONLY | os.O_CREAT)
     os.dup2(said, 1)
     os.dup2(said, 2)
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     warnings.simplefilter("error")
     os.environ.update(environment)
