@@ -13,11 +13,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections import Counter
 
 from benchmarks.lab.plan import end_on_sigterm
 
 from .run import Outcome, Soak
+
+OTHERS_S = 2.0  # in which what other programs hold in /dev/shm is another file
 
 
 def show(outcome: Outcome) -> None:
@@ -87,8 +90,11 @@ def main() -> None:
     wrong = sum(told.get("wrong", False) for told in outcome.told)
     errors = sum("error" in told for told in outcome.told) - wrong
     print(f"{wrong} wrong results, {errors} errors")
-    left = sorted(set(os.listdir("/dev/shm")) - memory)
-    print(f"left in /dev/shm: {', '.join(left) or 'nothing'}")
+    left = set(os.listdir("/dev/shm")) - memory
+    if left:  # perhaps another program's, just now
+        time.sleep(OTHERS_S)
+        left &= set(os.listdir("/dev/shm"))
+    print(f"left in /dev/shm: {', '.join(sorted(left)) or 'nothing'}")
     for problem in found:
         print(f"seed {options.seed}: {problem}", flush=True)
     sys.exit(bool(found or left))
