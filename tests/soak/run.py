@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import json
 import multiprocessing
@@ -37,6 +38,10 @@ ENDING_S = 5.0  # for the others, once one rank has failed
 _STACKS_S = 1.0  # to write them
 _FORK = multiprocessing.get_context("fork")
 _MIB = 1 << 20
+# What is freed goes back to the system: else a heap's holes grow for hours. And so does what the
+# communicators keep for their next calls, of which there may be this much.
+_M_MMAP_THRESHOLD, _MMAP_BYTES = -3, 1 << 16  # malloc.h
+_KEPT_BYTES = 16 * _MIB
 
 
 @dataclass
@@ -197,7 +202,8 @@ def _be(rank: Rank, port: int, folder: Path, environment: dict[str, str], parent
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     warnings.simplefilter("error")
-    os.environ.update(environment)
+    os.environ.update(environment, PATALLREDUCE_SCRATCH_BYTES=str(_KEPT_BYTES))
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)
     torch.set_num_threads(1)
     store = dist.TCPStore("127.0.0.1", port, is_master=False)
     if not rank.run(store, folder):
