@@ -2,13 +2,13 @@
 
 import os
 import re
-import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 6  # of a test; usually 50, which is less than a minute, too
@@ -38,17 +38,9 @@ def said_fixture():
     mark = uuid.uuid4().hex
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     shared = set(os.listdir("/dev/shm"))
-    command = [sys.executable, "-m", "pytest", "-v", "-n", "1", "-p", "no:cacheprovider"]
-    run = subprocess.run(
-        [*command, "tests/hanging.py"],
-        cwd=ROOT,
-        env=kept | {"PYTEST_TIMEOUT": str(LIMIT_S), MARK: mark},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LONGEST_S,
-        check=False,
-    )
+    arguments = ("-v", "-n", "1", "-p", "no:cacheprovider", "tests/hanging.py")
+    env = kept | {"PYTEST_TIMEOUT": str(LIMIT_S), MARK: mark}
+    run = programs.run_module("pytest", *arguments, limit_s=LONGEST_S, cwd=ROOT, env=env)
     assert run.returncode == 1, run.stdout
     assert alive(mark) == []
     assert {name for name in os.listdir("/dev/shm") if "ucx" in name} <= shared

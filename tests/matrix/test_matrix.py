@@ -1,24 +1,15 @@
 """A sample of all cells; all of them: `make test-all`, or `python -m tests.matrix`."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests import programs
 
 LIMIT_S = 90
 ALL_S = 3600
 
 
 def run_matrix(limit_s, *arguments):
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.matrix", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=limit_s,
-        check=False,
-    )
+    ran = programs.run_module("tests.matrix", *arguments, limit_s=limit_s)
     assert ran.returncode == 0, ran.stdout
 
 

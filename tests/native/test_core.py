@@ -1,11 +1,12 @@
 """The core without Python, at -O0 under the address and undefined-behaviour sanitizers."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import libucx
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "build" / "strict" / "core_tests"
@@ -20,14 +21,6 @@ OPTIONS = {
 @pytest.mark.skipif(not PROGRAM.exists(), reason="`make test` builds it")
 def test_every_native_suite_passes_under_the_sanitizers():
     ucx = Path(libucx.__file__).parent / "lib" / "libucp.so.0"
-    run = subprocess.run(
-        [PROGRAM, "1", ucx],
-        env=os.environ | OPTIONS,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    run = programs.run(PROGRAM, "1", ucx, limit_s=LIMIT_S, env=os.environ | OPTIONS)
     assert run.returncode == 0, run.stdout
     print(run.stdout)
