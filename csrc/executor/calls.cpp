@@ -1,7 +1,6 @@
 #include "executor/calls.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -46,6 +45,7 @@ bool Calls::take(Inbox& inbox) {
     Submission submission = std::move(*unplanned_);
     unplanned_.reset();
     arrive(submission);
+    take_kept();
   }
 }
 
@@ -97,9 +97,31 @@ void Calls::arrive(Submission& submission) {
   settle(seq);
 }
 
+// A rank that only sends can be there long before this one.
+bool Calls::far_ahead(std::uint64_t seq) const { return seq > called_ + 2 * seq_ahead; }
+
+// Without it the ranks of a dynamic collective would wait for their places for ever.
+void Calls::keep_for_later(std::uint64_t seq, int from, Message message) {
+  const std::size_t most = seq_ahead * static_cast<std::size_t>(transport_.ranks());
+  if (kept_.size() < most) kept_.emplace(seq, std::pair(from, std::move(message)));
+}
+
+void Calls::take_kept() {
+  while (!kept_.empty() && !far_ahead(kept_.begin()->first)) {
+    const auto [from, message] = std::move(kept_.extract(kept_.begin()).mapped());
+    if (const auto* announcement = std::get_if<Announcement>(&message))
+      note_announcement(from, *announcement);
+    else
+      bind_places(std::get<BindPlaces>(message));
+  }
+}
+
 void Calls::note_announcement(int from, const Announcement& announcement) {
   const std::uint64_t seq = announcement.seq;
-  if (seq > called_ + 2 * seq_ahead) return;
+  if (far_ahead(seq)) {
+    if (takes_places(announcement.call)) keep_for_later(seq, from, announcement);
+    return;
+  }
   const auto found = pending_.find(seq);
   if (found != pending_.end()) {
     const Pending& pending = found->second;
@@ -152,7 +174,8 @@ void Calls::note_arrival(std::uint64_t seq, int rank) {
 
 void Calls::bind_places(const BindPlaces& told) {
   const bool over = told.seq < called_ && pending_.count(told.seq) == 0;
-  if (over || told.seq > called_ + 2 * seq_ahead) return;
+  if (over) return;
+  if (far_ahead(told.seq)) return keep_for_later(told.seq, Places::keeper, told);
   agreement_.note_places(told);
   begin_dynamic(told.seq);
 }
@@ -234,55 +257,6 @@ void Calls::check_present() const {
   for (const auto& [seq, pending] : pending_)
     if (pending.ticket) agreement_.check_present(seq);
   if (unplanned_) agreement_.check_present(unplanned_->ticket->seq);
-}
-
-std::uint64_t Calls::completed() const {
-  for (const auto& [seq, pending] : pending_)
-    if (pending.ticket && !pending.ticket->done) return seq;
-  return called_;
-}
-
-double Calls::owes_until_s() const {
-  double until_s = -HUGE_VAL;
-  for (const auto& [seq, pending] : pending_)
-    if (pending.ticket && pending.ticket->done)
-      until_s = std::max(until_s, pending.ticket->arrival_s + pending.timeout_s);
-  return until_s;
-}
-
-std::optional<Failure> Calls::owes() const {
-  std::optional<Failure> first;
-  for (const auto& [seq, pending] : pending_) {
-    if (!pending.ticket) continue;
-    if (!pending.ticket->done) return std::nullopt;
-    const int to = pending.operation->sending_to();
-    if (first || to < 0) continue;
-    first = Failure{Kind::timeout, to,
-                    concat("rank ", to, " did not take what rank ", rank_,
-                           " sent it of collective ", seq, " (", describe(pending.call),
-                           ") within ", pending.timeout_s, " s, and rank ", rank_, " closes")};
-  }
-  return first;
-}
-
-bool Calls::sending() const {
-  return unplanned_ || std::any_of(pending_.begin(), pending_.end(), [](const auto& entry) {
-           return entry.second.ticket != nullptr;
-         });
-}
-
-std::string Calls::during() const {
-  if (pending_.empty() || !pending_.begin()->second.ticket) return "";
-  const auto& [seq, first] = *pending_.begin();
-  return concat(" during collective ", seq, " (", describe(first.call), ")");
-}
-
-void Calls::end(std::shared_ptr<const Failure> failure) {
-  for (auto& [seq, pending] : pending_)
-    if (pending.ticket && !pending.ticket->done)
-      outbox_.finish(pending.ticket, pending.queued, failure);
-  if (unplanned_) outbox_.finish(unplanned_->ticket, unplanned_->queued, failure);
-  unplanned_.reset();
 }
 
 }  // namespace patallreduce::executor

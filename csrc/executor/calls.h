@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "executor/agreement.h"
 #include "executor/inbox.h"
@@ -79,6 +80,9 @@ class Calls {
     double timeout_s = 0;
   };
 
+  bool far_ahead(std::uint64_t seq) const;
+  void keep_for_later(std::uint64_t seq, int from, Message message);
+  void take_kept();
   bool resolve(Submission& submission) const;
   void arrive(Submission& submission);
   bool takes_places(const Call& call) const;
@@ -98,6 +102,7 @@ class Calls {
   const ScheduleKey barrier_;
 
   std::map<std::uint64_t, Pending> pending_;
+  std::multimap<std::uint64_t, std::pair<int, Message>> kept_;  // of collectives far ahead
   std::optional<Submission> unplanned_;  // the next to arrive waits for its plan
   std::size_t admitted_bytes_ = 0;
   std::uint64_t called_ = 0;

@@ -137,3 +137,21 @@ def test_another_call_on_one_rank_is_a_mismatch():
 
     on_threads(communicators, call)
     on_threads(communicators, pat.Communicator.close)
+
+
+@pytest.mark.parametrize("late", [0, 2], ids=["who gives places", "who gets one"])
+def test_a_rank_that_only_sends_may_be_far_ahead(late):
+    """What it tells of its place in a collective is there long before the late rank calls that."""
+
+    def body(communicator):
+        if communicator.rank == late:
+            time.sleep(0.5)
+        for _ in range(2000):
+            communicator.broadcast(torch.ones(1), root=1)
+        tensor = torch.ones(64)
+        communicator.all_reduce(tensor, **CALL)
+        assert tensor.eq(3).all()
+
+    communicators = loopback(3)
+    on_threads(communicators, body)
+    on_threads(communicators, pat.Communicator.close)
