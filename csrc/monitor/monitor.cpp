@@ -208,12 +208,15 @@ void Monitor::handle(int from, const Ping& ping) {
   transport_->control(from, encode(Pong{ping.sent_s, own_clock_s()}));
 }
 
-void Monitor::handle(int, const Pong& pong) {
+void Monitor::handle(int from, const Pong& pong) {
+  if (from != leader_rank) return;
   std::lock_guard lock(mutex_);
   offset_.sample(pong.sent_s, pong.leader_s, own_clock_s());
 }
 
-void Monitor::handle(int, const Plan& plan) {
+void Monitor::handle(int from, const Plan& plan) {
+  const std::vector<int> children = plan_children(from, ranks_);
+  if (std::find(children.begin(), children.end(), rank_) == children.end()) return;
   if (planned_.size() >= most_loops) planned_.clear();
   planned_[plan.loop] = plan.iteration;
   publish(plan);

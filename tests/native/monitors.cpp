@@ -1,5 +1,6 @@
 // Monitors on ranks as threads: plans arrive while calls are submitted, and monitors end or close
 // meanwhile. Every rank runs the same schedules, and every sum is right.
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -21,6 +22,8 @@ using monitor::IterationId;
 using monitor::Leader;
 using monitor::Monitor;
 using monitor::MonitorOptions;
+using monitor::Ping;
+using monitor::Pong;
 using monitor::Report;
 using monitor::Started;
 using pricing::Link;
@@ -148,9 +151,39 @@ void iterate(Ranks& made, Random& random, int iterations,
   });
 }
 
+// Of rank 1 of 4, whose plans come from rank 0; rank 0's come from nobody, rank 3's from rank 1.
+void believes_whom_it_should() {
+  constexpr int ranks = 4;
+  const std::map<int, std::vector<std::int64_t>> teller_of{{0, {}}, {1, {0}}, {3, {1}}};
+  for (const auto& [rank, tellers] : teller_of) {
+    const auto hub = std::make_shared<LoopbackHub>(ranks);
+    std::vector<std::int64_t> planned;
+    MonitorOptions options;
+    options.planned = [&planned](std::shared_ptr<const Plan> plan) {
+      planned.push_back(plan->iteration);
+      return true;
+    };
+    Monitor monitor(std::make_shared<Loopback>(hub, rank), std::move(options));
+    for (int from = 0; from < ranks; ++from) {
+      if (from == rank) continue;
+      Loopback peer(hub, from);
+      peer.control(rank, monitor::encode(Plan{1, from, {}}));
+      if (from > 0) peer.control(rank, monitor::encode(Pong{0, 1e6}));
+    }
+    monitor.start();
+    Loopback last(hub, 2);
+    last.control(rank, monitor::encode(Ping{0}));
+    for (transport::Events events; events.empty(); last.progress(events)) std::this_thread::yield();
+    CHECK(monitor.offset_s() == 0);
+    monitor.close(1);
+    CHECK(planned == tellers);
+  }
+}
+
 }  // namespace
 
 void test_monitors(Random& random) {
+  believes_whom_it_should();
   const auto nothing = [](int, int) {};
   for (const int ranks : {2, 3, 5, 8}) {
     for (const double delay_s : {0.0, 5e-3}) {
