@@ -1,7 +1,10 @@
 // The same over UCX, its ranks in one process: shared memory moves the data as between processes.
 #include "transport/ucx.h"
 
+#include <atomic>
+
 #include "check.h"
+#include "clock.h"
 
 namespace patallreduce::native {
 
@@ -25,10 +28,43 @@ std::vector<std::shared_ptr<Transport>> connected(const UcxLibrary& library, int
   return {transports.begin(), transports.end()};
 }
 
+// As long as somebody sends without pause there is something to do for UCX.
+decltype(UcxLibrary::ucp_worker_progress) progress;
+std::atomic<double> flood_until_s{0};
+
+unsigned progress_in_flood(ucp_worker_h worker) {
+  const unsigned events = progress(worker);
+  if (flood_until_s == 0) return events;
+  if (now_s() > flood_until_s) failed(__FILE__, __LINE__, "starved by a flood");
+  return 1;
+}
+
+void deadlines_hold_in_a_flood(UcxLibrary library, Random& random) {
+  progress = library.ucp_worker_progress;
+  library.ucp_worker_progress = progress_in_flood;
+  {
+    const auto ranks = connected(library, 2, random);
+    const Values values(1 << 20);
+    ranks[0]->send(1, 1, values.data(), values.size() * sizeof(float), 1);
+    flood_until_s = now_s() + 20;
+    ranks[0]->close(0.2);  // rank 1 takes nothing
+  }
+  flood_until_s = 0;
+  auto engines = engines_over(connected(library, 2, random));
+  flood_until_s = now_s() + 20;
+  Values values(1 << 18);
+  const auto ticket = engines[0]->submit(values.data(), call_of(values.size(), "ring", 2), 0.3);
+  wait(*engines[0], *ticket);
+  CHECK(ticket->failure && ticket->failure->rank == 1);  // it did not call
+  each_rank(2, [&](int rank) { engines[rank]->close(0.2); });
+  flood_until_s = 0;
+}
+
 }  // namespace
 
 void test_ucx(Random& random, const std::string& libucp) {
   const UcxLibrary& library = UcxLibrary::open(libucp);
+  deadlines_hold_in_a_flood(library, random);
   for (const int ranks : {2, 3}) {
     auto engines = engines_over(connected(library, ranks, random));
     random_collectives(engines, random, 8, 300000);
