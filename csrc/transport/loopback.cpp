@@ -24,11 +24,13 @@ LoopbackHub::LoopbackHub(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     boxes_.push_back(std::make_unique<Box>());
     boxes_.back()->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    PATR_CHECK(boxes_.back()->fd >= 0, TransportError,
+               "loopback: no file descriptor left for rank ", rank, " of ", ranks);
   }
 }
 
-LoopbackHub::~LoopbackHub() {
-  for (auto& box : boxes_) ::close(box->fd);
+LoopbackHub::Box::~Box() {
+  if (fd >= 0) ::close(fd);
 }
 
 // The caller holds box.mutex.

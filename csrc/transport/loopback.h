@@ -16,7 +16,6 @@ namespace patallreduce::transport {
 class LoopbackHub {
  public:
   explicit LoopbackHub(int ranks);
-  ~LoopbackHub();
   LoopbackHub(const LoopbackHub&) = delete;
 
   int ranks() const { return static_cast<int>(boxes_.size()); }
@@ -46,6 +45,7 @@ class LoopbackHub {
     Events events;
     int fd = -1;
     bool signalled = false;
+    ~Box();
   };
 
   void finish(int rank, Token token);

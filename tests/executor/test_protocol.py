@@ -13,7 +13,7 @@ from tests.threads import on_threads
 
 LINK = pat.Link(20e-6, 2e9)
 VERSION = 2
-HELLO, ABORT, BYE, PLACES, BYE_HEARD = 0, 3, 4, 6, 7  # kinds of messages
+HELLO, ABORT, BYE, PLANS_END, PLACES, BYE_HEARD = 0, 3, 4, 5, 6, 7  # kinds of messages
 ENDED, LATE, _, DIFFERS = range(4)  # kinds of failures
 
 
@@ -23,6 +23,11 @@ def hello(version=VERSION):
 
 def place(seq, at, rank):
     return struct.pack("<BQIii", PLACES, seq, 1, at, rank)
+
+
+def plans_end(reason):
+    reason = reason.encode()
+    return struct.pack("<BI", PLANS_END, len(reason)) + reason + struct.pack("<I", 0)
 
 
 def abort(kind, rank, text, completed, heard=0):
@@ -78,6 +83,17 @@ def test_only_rank_0_tells_places(engine_and_peers):
     while ticket.place != 2 and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert ticket.place == 2
+
+
+def test_only_rank_0_ends_the_plans(engine_and_peers):
+    engine, peers = engine_and_peers
+    started(engine, peers)
+    for rank in (2, 0):
+        peers[rank].control(1, plans_end(f"rank {rank} says so"))
+    deadline_s = time.monotonic() + 5
+    while engine.plans_ended is None and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert engine.plans_ended == "rank 0 says so"
 
 
 def test_another_version_is_refused(engine_and_peers):

@@ -44,10 +44,15 @@ ScheduleKey random_key(Random& random, int ranks, int rank, int most_segments, b
 // Runs `body(rank)` in a thread per rank.
 void each_rank(int ranks, const std::function<void(int)>& body);
 
+// With little scratch several in flight wait for each other to be admitted.
+constexpr std::size_t little_scratch_bytes = 1 << 20;
+
 // Engines started over `transports`, or over a hub of their own.
 std::vector<std::unique_ptr<Engine>> engines_over(
-    const std::vector<std::shared_ptr<Transport>>& transports);
-std::vector<std::unique_ptr<Engine>> loopback_engines(int ranks, std::shared_ptr<LoopbackHub> hub);
+    const std::vector<std::shared_ptr<Transport>>& transports,
+    std::size_t scratch_bytes = little_scratch_bytes);
+std::vector<std::unique_ptr<Engine>> loopback_engines(
+    int ranks, std::shared_ptr<LoopbackHub> hub, std::size_t scratch_bytes = little_scratch_bytes);
 
 Call call_of(std::uint64_t count, const std::string& algorithm, int segments,
              Dtype dtype = Dtype::float32, Op op = Op::sum);
@@ -73,9 +78,12 @@ void test_reports(Random& random);
 void test_schedules(Random& random);
 void test_monitors(Random& random);
 void test_failures(Random& random);
+void test_ahead(Random& random);
 void test_staging(Random& random);
 void test_streams(Random& random);
 void test_ucx(Random& random, const std::string& libucp);
+// UCX's only if its library is given.
+void test_descriptors(Random& random, const std::string& libucp);
 
 }  // namespace patallreduce::native
 

@@ -1,4 +1,5 @@
-// core_tests SEED [LIBUCP]: runs every test; UCX's only if its library is given.
+// core_tests SEED [LIBUCP [NAME]]: runs every test, or the one of that name; UCX's only if its
+// library is given.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +10,8 @@ namespace patallreduce::native {
 
 namespace {
 unsigned long seed;
-}
+std::string only;
+}  // namespace
 
 void failed(const char* file, int line, const std::string& what) {
   std::fprintf(stderr, "%s:%d: failed with seed %lu: %s\n", file, line, seed, what.c_str());
@@ -17,6 +19,7 @@ void failed(const char* file, int line, const std::string& what) {
 }
 
 void run(const char* name, const std::function<void(Random&)>& test) {
+  if (!only.empty() && only != name) return;
   const double start_s = now_s();
   Random random(seed);
   test(random);
@@ -29,13 +32,17 @@ void run(const char* name, const std::function<void(Random&)>& test) {
 int main(int argc, char** argv) {
   using namespace patallreduce::native;
   seed = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
+  const std::string libucp = argc > 2 ? argv[2] : "";
+  if (argc > 3) only = argv[3];
   run("control", test_control);
   run("places", test_places);
+  run("ahead", test_ahead);
+  run("descriptors", [&](Random& random) { test_descriptors(random, libucp); });
+  if (!libucp.empty()) run("ucx", [&](Random& random) { test_ucx(random, libucp); });
+  run("monitors", test_monitors);
   run("reports", test_reports);
   run("schedules", test_schedules);
-  run("monitors", test_monitors);
   run("failures", test_failures);
   run("staging", test_staging);
   run("streams", test_streams);
-  if (argc > 2) run("ucx", [&](Random& random) { test_ucx(random, argv[2]); });
 }

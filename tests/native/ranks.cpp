@@ -151,23 +151,24 @@ void each_rank(int ranks, const std::function<void(int)>& body) {
 }
 
 std::vector<std::unique_ptr<Engine>> engines_over(
-    const std::vector<std::shared_ptr<Transport>>& transports) {
+    const std::vector<std::shared_ptr<Transport>>& transports, std::size_t scratch_bytes) {
   std::vector<std::unique_ptr<Engine>> engines;
-  // Little scratch: several in flight then wait for each other to be admitted.
   for (const auto& transport : transports)
     engines.push_back(std::make_unique<Engine>(
         transport,
-        EngineOptions{20e-6, true, 1 << 20, {steps_of, is_dynamic, collective_of}, barrier_key()}));
+        EngineOptions{
+            20e-6, true, scratch_bytes, {steps_of, is_dynamic, collective_of}, barrier_key()}));
   each_rank(static_cast<int>(engines.size()), [&](int rank) { engines[rank]->start(30); });
   return engines;
 }
 
-std::vector<std::unique_ptr<Engine>> loopback_engines(int ranks, std::shared_ptr<LoopbackHub> hub) {
+std::vector<std::unique_ptr<Engine>> loopback_engines(int ranks, std::shared_ptr<LoopbackHub> hub,
+                                                      std::size_t scratch_bytes) {
   if (!hub) hub = std::make_shared<LoopbackHub>(ranks);
   std::vector<std::shared_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank)
     transports.push_back(std::make_shared<Loopback>(hub, rank));
-  return engines_over(transports);
+  return engines_over(transports, scratch_bytes);
 }
 
 Call call_of(std::uint64_t count, const std::string& algorithm, int segments, Dtype dtype, Op op) {
