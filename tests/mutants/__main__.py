@@ -1,7 +1,8 @@
-"""Does any test notice?  Builds each mutant of listed.py and runs the tests that should.
+"""Does any test notice?  Builds each mutant and runs the tests that should.
 
     python -m tests.mutants [PART OF A NAME ...]
 
+Those of listed.py would cost time, those of guards.py let one rank hold up or mislead others.
 Works in a copy of the tree. With ccache (CC="ccache gcc" CXX="ccache g++") a mutant takes a minute;
 without, everything is compiled each time. Prints a line per mutant, keeps
 one JSON line per mutant, and ends with 1 if one survived.
@@ -20,13 +21,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from .listed import MUTANTS, Mutant
+import libucx
+
+from .guards import GUARDS
+from .listed import MUTANTS
+from .mutant import Mutant
 
 TOP = Path(__file__).parents[2]
+PROGRAM = Path("build/strict/core_tests")
 TESTS = ["tests/selection", "tests/prediction", "tests/monitor", "tests/hooks/test_layers.py"]
 PYTEST = ["-q", "-x", "--no-header", "-p", "no:cacheprovider"]
 # As `make test` does: what measures times comes last, with nothing beside it.
-STAGES = [["-n", "2", "-m", "not slow and not alone"], ["-n", "0", "-m", "alone and not slow"]]
+STAGES = [
+    ["-n", "2", "-m", "not slow and not alone", *TESTS],
+    ["-n", "0", "-m", "alone and not slow", *TESTS],
+]
+GUARD_STAGES = [["-n", "0", "tests/executor/test_protocol.py", "tests/native"]]
 
 
 def main() -> int:
@@ -39,7 +49,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only mutants whose names have this in them")
     parser.add_argument("--out", type=Path, default=Path("out/mutants.jsonl"))
     options = parser.parse_args()
-    wanted = [m for m in MUTANTS if not options.names or any(n in m.name for n in options.names)]
+    wanted = [
+        mutant
+        for mutant in [*MUTANTS, *GUARDS]
+        if not options.names or any(name in mutant.name for name in options.names)
+    ]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     survived = 0
     with (
@@ -67,6 +81,8 @@ def copy_tree(tree: Path) -> None:
             shutil.copy2(TOP / name, tree / name)
     for library in (TOP / "patallreduce").glob("*.so"):
         shutil.copy2(library, tree / "patallreduce" / library.name)
+    if PROGRAM.parent.exists():
+        shutil.copytree(TOP / PROGRAM.parent, tree / PROGRAM.parent)
     # As it is installed: otherwise hooks would be those of the installed package.
     (tree / "patallreduce" / "hooks").symlink_to(tree / "hooks")
 
@@ -83,9 +99,9 @@ def killed_by(tree: Path, mutant: Mutant) -> tuple[str | None, float]:
         )
     file.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")
     try:
-        build(tree)  # without the mutant before it, if nothing else
+        build(tree, mutant)  # without the one before it, if nothing else
         killer = None
-        for stage in STAGES:
+        for stage in GUARD_STAGES if mutant in GUARDS else STAGES:
             killer = killer or failing(tree, stage)
     finally:
         file.write_text(text, encoding="utf-8")
@@ -94,7 +110,7 @@ def killed_by(tree: Path, mutant: Mutant) -> tuple[str | None, float]:
 
 def failing(tree: Path, stage: list[str]) -> str | None:
     """Return the first test that fails, or nothing."""
-    tests = run(tree, sys.executable, "-m", "pytest", *PYTEST, *stage, *TESTS)
+    tests = run(tree, sys.executable, "-m", "pytest", *PYTEST, *stage)
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", tests.stdout, re.M)
     if (tests.returncode != 0) != bool(failed):
         raise SystemExit(f"pytest ended with {tests.returncode}\n{tests.stdout}")
@@ -110,11 +126,16 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def build(tree: Path) -> None:
-    """Compile the core of the tree."""
-    done = run(tree, sys.executable, "setup.py", "-q", "build_ext", "--inplace")
-    if done.returncode != 0:
-        raise SystemExit(f"does not compile:\n{done.stderr}")
+def build(tree: Path, mutant: Mutant) -> None:
+    """Compile the core of the tree, and for a guard the native tests."""
+    commands = [[sys.executable, "setup.py", "-q", "build_ext", "--inplace"]]
+    if mutant in GUARDS:
+        include = Path(libucx.__file__).parent / "include"
+        commands.append(["make", "-j2", str(PROGRAM), f"INCLUDE={include}"])
+    for command in commands:
+        done = run(tree, *command)
+        if done.returncode != 0:
+            raise SystemExit(f"does not compile:\n{done.stderr}")
 
 
 if __name__ == "__main__":

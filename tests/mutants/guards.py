@@ -1,0 +1,77 @@
+"""Guards of engine, transports and monitor left out: one rank then holds up or misleads others."""
+
+from .mutant import Mutant
+
+CALLS = "csrc/executor/calls.cpp"
+ENGINE = "csrc/executor/engine.cpp"
+UCX = "csrc/transport/ucx.cpp"
+MONITOR = "csrc/monitor/monitor.cpp"
+
+GUARDS = [
+    Mutant(
+        "any number of segments is compiled because another rank announced it",
+        CALLS,
+        "if (pending.call.key.segments > most_segments_ahead) return;",
+        "",
+    ),
+    Mutant(
+        "UCX's worker is turned as long as there is something to do for it",
+        "csrc/transport/ucx_messages.cpp",
+        "turn < most_worker_turns && ",
+        "",
+    ),
+    Mutant(
+        "who waits for UCX looks at the time only when it has nothing to do",
+        UCX,
+        "while (pending() && now_s() < deadline_s) {",
+        "while (pending()) {",
+    ),
+    Mutant(
+        "an engine needs no descriptor to be woken",
+        "csrc/executor/driver.cpp",
+        "PATR_CHECK(wake_fd_ >= 0,",
+        "PATR_CHECK(true,",
+    ),
+    Mutant(
+        "a loopback needs no descriptors",
+        "csrc/transport/loopback.cpp",
+        "PATR_CHECK(boxes_.back()->fd >= 0,",
+        "PATR_CHECK(true,",
+    ),
+    Mutant(
+        "UCX needs no descriptor to see processes end",
+        UCX,
+        "if (status != UCS_OK || processes_fd_ < 0) {",
+        "if (status != UCS_OK) {",
+    ),
+    Mutant(
+        "what has not been taken yet is missed of a rank that left in order",
+        "csrc/executor/watch.cpp",
+        "waiting.operation->receiving_from()",
+        "waiting.operation->waiting_for()",
+    ),
+    Mutant(
+        "anybody tells the places of a dynamic schedule",
+        ENGINE,
+        "if (from == Places::keeper) calls_.bind_places(told);",
+        "calls_.bind_places(told);",
+    ),
+    Mutant(
+        "anybody ends the plans",
+        ENGINE,
+        "if (from == leader_rank) plans_.note_end(end);",
+        "plans_.note_end(end);",
+    ),
+    Mutant(
+        "anybody makes plans",
+        MONITOR,
+        "if (std::find(children.begin(), children.end(), rank_) == children.end()) return;",
+        "",
+    ),
+    Mutant(
+        "anybody tells the leader's clock",
+        MONITOR,
+        "if (from != leader_rank) return;",
+        "",
+    ),
+]
