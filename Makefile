@@ -40,15 +40,17 @@ demo: .venv/ready
 # First what computes or waits, in a process more than there are cores, as much of it waits; then what
 # measures times, alone.
 JOBS ?= $(shell nproc)
+TEST_PROGRAMS := build/strict/core_tests $(addprefix build/simulated/,interleavings replay_engine replay_leader)
 test: .venv/ready
-	$(MAKE) --no-print-directory -j $(JOBS) build/strict/core_tests build/simulated/interleavings INCLUDE=$(LIBUCX)include
+	$(MAKE) --no-print-directory -j $(JOBS) $(TEST_PROGRAMS) INCLUDE=$(LIBUCX)include
 	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
 test-all: test sanitize
 	$(BIN)/python -m pytest -q -m slow
 
-# Is every wrong version of selection, monitor and prediction noticed by a test? About 40 minutes.
+# Is every wrong version of selection, monitor and prediction, and every guard left out, noticed by a
+# test? About an hour.
 mutants: .venv/ready
 	$(BIN)/python -m tests.mutants
 
@@ -169,8 +171,8 @@ INTERLEAVED := $(filter csrc/executor/%.cpp csrc/schedule/%.cpp csrc/algorithms/
 build/simulated/%.o: %.cpp
 	@mkdir -p $(@D)
 	@echo $@
-	@g++ -std=c++17 -O1 -g1 -DPATALLREDUCE_SIMULATED_TIME -ffp-contract=off -MMD -MP -Icsrc -isystem $(INCLUDE) \
-	  -c $< -o $@
+	@g++ -std=c++17 -O1 -g1 -DPATALLREDUCE_SIMULATED_TIME -D_GLIBCXX_ASSERTIONS -ffp-contract=off -MMD -MP \
+	  -Icsrc -isystem $(INCLUDE) -c $< -o $@
 build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 	@echo $@
 	@g++ $^ -pthread -ldl -o $@
@@ -183,7 +185,7 @@ fuzz: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/fuzz/engine build/fuzz/leader INCLUDE=$(LIBUCX)include
 	for one in engine leader; do \
 	  mkdir -p build/fuzz/inputs_$$one && tar -xzf tests/fuzz/inputs/$$one.tar.gz -C build/fuzz/inputs_$$one && \
-	  build/fuzz/$$one -max_total_time=$(FUZZ_S) -max_len=1024 -timeout=5 -print_final_stats=1 \
+	  build/fuzz/$$one -max_total_time=$(FUZZ_S) -max_len=1024 -timeout=60 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/$$one- build/fuzz/inputs_$$one || exit 1; \
 	done
 
@@ -195,6 +197,11 @@ build/fuzz/%.o: %.cpp
 build/fuzz/engine build/fuzz/leader: build/fuzz/%: $(FUZZED:%.cpp=build/fuzz/%.o) build/fuzz/tests/fuzz/harness.o build/fuzz/tests/fuzz/%.o
 	@echo $@
 	@$(CLANG) -fsanitize=fuzzer,address,undefined $^ -pthread -ldl -o $@
+# The kept inputs alone, without clang: part of `make test`.
+build/simulated/replay_engine build/simulated/replay_leader: build/simulated/replay_%: \
+  $(FUZZED:%.cpp=build/simulated/%.o) $(addprefix build/simulated/tests/fuzz/,harness.o replay.o %.o)
+	@echo $@
+	@g++ $^ -pthread -ldl -o $@
 
 -include $(shell find build/fuzz build/strict build/thread build/simulated -name '*.d' 2>/dev/null)
 

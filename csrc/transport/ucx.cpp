@@ -175,8 +175,10 @@ std::vector<int> Ucx::event_fds() const { return {worker_fd_, processes_fd_}; }
 template <typename Pending>
 void Ucx::drain(double timeout_s, Pending pending) {
   const double deadline_s = now_s() + timeout_s;
-  while (pending() && now_s() < deadline_s) {
-    if (ucx_.ucp_worker_progress(worker_)) continue;
+  while (pending()) {
+    const bool busy = ucx_.ucp_worker_progress(worker_);
+    if (now_s() > deadline_s) return;
+    if (busy) continue;
     pollfd fd{worker_fd_, POLLIN, 0};
     if (ucx_.ucp_worker_arm(worker_) == UCS_OK) poll(&fd, 1, 10);
   }
