@@ -16,7 +16,8 @@ arrival is the time of the last of its gradients.
 What does not count as an iteration's computation:
 
 - `model.eval()` or `torch.no_grad()`: such a pass reports nothing (a backward pass after
-  `model.eval()` still gives arrivals).
+  `model.eval()` still gives arrivals). The mode is the inner module's, `ddp_model.module.training`:
+  frameworks that validate with the inner module leave the wrapper's at False (Lightning does).
 - `no_sync()`: `start` is reported in the first forward pass after the last bucket, whether that
   pass accumulates or not, edges only in the pass that synchronises. So an iteration has one start,
   and another one only after a forward pass that raised.
@@ -149,7 +150,7 @@ class Layers:
 
     def _before_forward(self, ddp_model: DistributedDataParallel) -> None:
         self._gradients.renew()
-        if not (ddp_model.training and torch.is_grad_enabled()):
+        if not (ddp_model.module.training and torch.is_grad_enabled()):
             return
         now_s = time.monotonic()
         self._gradients.forget()
@@ -163,7 +164,7 @@ class Layers:
 
     def _after_forward(self, ddp_model: DistributedDataParallel) -> None:
         # As in `_before_forward`: an evaluation may run within an iteration.
-        if not (ddp_model.training and torch.is_grad_enabled()):
+        if not (ddp_model.module.training and torch.is_grad_enabled()):
             return
         self._inside_forward = False
         if self._forward_edge_due and ddp_model.require_backward_grad_sync:

@@ -162,6 +162,20 @@ def test_evaluation_reports_nothing():
     assert_equal_gradients(plain, watched)
 
 
+def test_the_mode_is_the_inner_modules():
+    """Lightning validates with the inner module, and leaves the wrapper in evaluation mode."""
+    plain, watched = pair(mlp)
+    watched.ddp.eval()
+    watched.ddp.module.train()
+    train((plain, watched), 1)
+    assert watched.record.take() == pytest.approx(WHOLE)
+
+    watched.ddp.train()
+    watched.ddp.module.eval()
+    watched.ddp(batch("mlp", 0, 0))
+    assert watched.record.take() == []
+
+
 def test_evaluation_within_an_iteration_changes_nothing():
     plain, watched = pair(mlp)
     train((plain, watched), 1)
