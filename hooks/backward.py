@@ -20,6 +20,7 @@ from typing import Protocol
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
 
 from patallreduce.communicator.session import Session
 from patallreduce.hooks.callbacks import ModuleCallback
@@ -44,7 +45,8 @@ class Backward:
         self._session = session
         self._model = None if ddp_model is None else weakref.ref(ddp_model)
         self._under_way: list[Waitable] = []
-        self._refuses = False
+        self._refusal: RemovableHandle | None = None
+        self.failed = False  # a pass has raised here what ended the communicator
 
     def add(self, work: Waitable, *, first: bool, last: bool) -> None:
         """A bucket was started: the first, the last, one of this pass."""
@@ -70,6 +72,7 @@ class Backward:
             if not isinstance(error, Exception):  # a signal's: the other ranks must not wait
                 self._session.abort(f"interrupted by {type(error).__name__}")
             if not self._session.usable:
+                self.failed = True
                 self._discard()
             raise
 
@@ -79,11 +82,16 @@ class Backward:
             return
         for parameter in model.parameters():
             parameter.grad = None
-        if not self._refuses:  # DDP would blame unused parameters
-            self._refuses = True
-            model.register_forward_pre_hook(ModuleCallback(self._refuse))
+        if self._refusal is None:  # DDP would blame unused parameters
+            self._refusal = model.register_forward_pre_hook(ModuleCallback(self._refuse))
+
+    def remove(self) -> None:
+        """Let the model's forward passes go on after a failure. Idempotent."""
+        if self._refusal is not None:
+            self._refusal.remove()
 
     def _refuse(self, ddp_model: DistributedDataParallel) -> None:
         """Raise what the communicator failed with, unless nothing is to be averaged."""
-        if ddp_model.training and torch.is_grad_enabled() and ddp_model.require_backward_grad_sync:
+        training = ddp_model.module.training and torch.is_grad_enabled()
+        if training and ddp_model.require_backward_grad_sync:
             self._session.check_usable()

@@ -35,6 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.hooks.backward import Backward
+from patallreduce.hooks.callbacks import ModuleCallback
 from patallreduce.leaves.exchange import LeafExchange
 from patallreduce.leaves.kernels import Kernels
 from patallreduce.leaves.sums import add
@@ -91,7 +92,16 @@ class Leaves:
         self._passes = 0  # of it, forward, outside no_sync()
         self._exchange = LeafExchange(communicator, count)
         self._backward = Backward(communicator.session, ddp_model)
-        ddp_model.register_forward_pre_hook(self._count_pass)
+        self._removed = False
+        self._counting = ddp_model.register_forward_pre_hook(ModuleCallback(self._count_pass))
+
+    def remove(self) -> None:
+        """Let go of the model, and leave no hook behind. Idempotent."""
+        if not self._removed:
+            self._removed = True
+            self._ddp.require_backward_grad_sync = True
+        self._counting.remove()
+        self._backward.remove()
 
     def __len__(self) -> int:
         return len(self.mine)
@@ -126,7 +136,8 @@ class Leaves:
         finally:
             self._leaf = None
             self._tree = LeafTree(_add)
-            self._ddp.require_backward_grad_sync = True
+            if not self._removed:  # a loop that failed can end late
+                self._ddp.require_backward_grad_sync = True
 
     def generator(self, leaf: int) -> torch.Generator:
         """Random numbers of one leaf of this iteration, alike on any number of ranks."""
@@ -196,7 +207,7 @@ class Leaves:
         if self.seed is not None:
             torch.manual_seed(_mixed(self.seed, self.iteration, leaf))
 
-    def _count_pass(self, _model: torch.nn.Module, _inputs: Any) -> None:
+    def _count_pass(self, _model: DistributedDataParallel) -> None:
         in_no_sync = self._ddp.require_backward_grad_sync is False
         if self._leaf is None or in_no_sync or not torch.is_grad_enabled():
             return
@@ -224,7 +235,7 @@ class Leaves:
         self._tree.append(Node(leaf, 0, present))
 
     def submit(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Start the exchange of a bucket; DDP calls it in the last leaf's backward pass."""
+        """Start the exchange of a bucket, which DDP has in the last leaf's backward pass."""
         if self._leaf is None:
             self._refuse("a backward pass outside a leaf: expected `for leaf in handle.leaves:`")
         buffer = bucket.buffer()
@@ -243,11 +254,6 @@ class Leaves:
         """Fail here and on all ranks: the others would wait for this one."""
         self._session.abort(what)
         raise RuntimeError(f"rank {self._communicator.rank}: {what}")
-
-
-def leaves_hook(leaves: Leaves, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The communication hook that `register(..., leaves=L)` gives to DDP."""
-    return leaves.submit(bucket)
 
 
 def _add(left: Gradients, right: Gradients) -> Gradients:

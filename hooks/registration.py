@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from patallreduce.communicator.calls import REPRODUCIBLE
 from patallreduce.communicator.communicator import Communicator
-from patallreduce.hooks.ddp import State, allreduce_hook
+from patallreduce.hooks.averager import Averager
+from patallreduce.hooks.ddp import allreduce_hook
+from patallreduce.hooks.holding import ddp_of, held_state, let_go_on
 from patallreduce.hooks.layers import Layers
-from patallreduce.hooks.leaves import Leaves, leaves_hook
+from patallreduce.hooks.leaves import Leaves
+from patallreduce.hooks.state import State
 from patallreduce.pricing.link import Link
 from patallreduce.records.iterations import Iteration
 from patallreduce.records.paces import overhead_s
@@ -24,21 +28,21 @@ from patallreduce.records.stragglers import straggler_report
 class Handle:
     """What `register` returns: the model's state, what was measured, and `close`."""
 
-    def __init__(self, state: State, leaves: Leaves | None = None) -> None:
+    def __init__(self, state: State, averager: Averager) -> None:
         self.state = state
-        self._leaves = leaves
+        self._averager = averager
 
     @property
     def leaves(self) -> Leaves:
         """This rank's leaves, to iterate over; RuntimeError if registered without."""
-        if self._leaves is None:
+        if self._averager.leaves is None:
             raise RuntimeError("expected register(..., leaves=L): this model has no leaves")
-        return self._leaves
+        return self._averager.leaves
 
     @property
     def communicator(self) -> Communicator:
         """The communicator, shared by all models on the same process group."""
-        return self.state.communicator
+        return self._averager.communicator
 
     def stats(self) -> list[dict[str, Any]]:
         """The last iterations of this model as plain data, oldest first.
@@ -71,9 +75,8 @@ class Handle:
 
         Rank 0 knows all ranks, the others only themselves; empty without a monitor.
         """
-        if self.state.loop is None:
-            return []
-        return self.communicator.iterations(self.state.loop.number)
+        loop = self._averager.loop
+        return [] if loop is None else self.communicator.iterations(loop.number)
 
     def stragglers(self) -> Report:
         """Who was late, how late, since when, whether it was predicted, and what plans win."""
@@ -87,19 +90,19 @@ class Handle:
         in which the newest ones count most, of the present regime: as many ranks late by as much.
         Rank 0 knows; None elsewhere, without a monitor, and before the first plan.
         """
-        monitor, loop = self.communicator.session.monitor, self.state.loop
+        monitor, loop = self.communicator.session.monitor, self._averager.loop
         return None if monitor is None or loop is None else monitor.pace(loop.number)
 
     def close(self) -> None:
         """Release the communicator: synchronised backward passes fail afterwards. Idempotent.
 
-        The communicator closes with the last model on it.
+        The communicator closes with the last model on it. `register` can be called again.
         """
-        self.state.release()
+        self._averager.release()
 
 
 def register(
-    ddp_model: DistributedDataParallel,
+    ddp_model: nn.Module,
     *,
     algorithm: str = "auto",
     transport: str = "auto",
@@ -114,10 +117,14 @@ def register(
 ) -> Handle:
     """Let patallreduce average the gradients of `ddp_model`.
 
-    Collective: every rank registers, before the first backward pass.
+    Collective: every rank registers, before the first backward pass. The same model can be
+    registered again, on all ranks, once its handle is closed, its communicator has failed, or its
+    process group was changed (`_update_process_group`): DDP then forgets a backward pass that
+    failed, and rebuilds its buckets.
 
     Args:
-        ddp_model: A DistributedDataParallel, on the CPU or on one GPU.
+        ddp_model: A DistributedDataParallel, on the CPU or on one GPU, or a module with one inside,
+            as torch.compile and frameworks make.
         algorithm: One of `algorithms()`, or "auto".
         transport: "auto": UCX on the CPU, NCCL on a GPU. Others as of `Communicator`.
         arrivals_s: (ranks,) hints of when each rank's gradients are ready, seconds >= 0.
@@ -135,18 +142,14 @@ def register(
         leaf_seed: Seeds torch's random numbers at the start of every leaf.
 
     Raises:
-        TypeError: not a DistributedDataParallel; parameters that are sparse or complex, on several
-            devices or on one that is neither CPU nor CUDA.
+        TypeError: no DistributedDataParallel, or several; parameters that are sparse or complex, on
+            several devices or on one that is neither CPU nor CUDA.
         CudaError: there are no kernels for the GPU.
-        RuntimeError: the model has a hook already.
+        RuntimeError: the model has another hook already, or this one, in use.
         ScheduleError, ValueError: a bad algorithm, hint or segment count.
         TransportError, TransportTimeout: the ranks cannot reach each other.
     """
-    if not isinstance(ddp_model, DistributedDataParallel):
-        raise TypeError(
-            f"expected a DistributedDataParallel, got {type(ddp_model).__name__}: "
-            "register(DistributedDataParallel(module))"
-        )
+    ddp_model = ddp_of(ddp_model)
     if reproducible:
         if algorithm not in ("auto", REPRODUCIBLE):
             raise ValueError(
@@ -163,6 +166,7 @@ def register(
     device = _device_of(ddp_model)
     if leaves is not None and device.type != "cpu":
         raise TypeError(f"leaves: expected a model on the CPU, got one on {device}")
+    held = held_state(ddp_model)
     state = State(
         ddp_model.process_group,
         algorithm=algorithm,
@@ -175,18 +179,21 @@ def register(
         device=device,
         ddp_model=ddp_model,
     )
+    averager = state.meet()
     try:
         if leaves is not None:
-            dealt = Leaves(ddp_model, leaves, state.communicator, leaf_seed)
-            ddp_model.register_comm_hook(dealt, leaves_hook)
-            return Handle(state, dealt)
-        ddp_model.register_comm_hook(state, allreduce_hook)
-        if state.loop is not None:
-            state.layers = Layers(ddp_model, state.loop)
+            averager.leaves = Leaves(ddp_model, leaves, averager.communicator, leaf_seed)
+        elif averager.loop is not None:
+            averager.layers = Layers(ddp_model, averager.loop)
+        if held is None:
+            ddp_model.register_comm_hook(state, allreduce_hook)
+        else:
+            held.become(state)
+            let_go_on(ddp_model)
     except BaseException:
-        state.release()
+        averager.remove()
         raise
-    return Handle(state)
+    return Handle(held or state, averager)
 
 
 def _device_of(ddp_model: DistributedDataParallel) -> torch.device:

@@ -241,6 +241,13 @@ def test_one_rank(processes):
     processes.run(1, alone)
 
 
+def by_another_name(wrapped):
+    def hook(state, bucket):
+        return wrapped(state, bucket)
+
+    return hook
+
+
 def compressed(wrapper, dtype):
     """Through 16 bits and back: what the wrapper does with torch's own all-reduce."""
     torch.manual_seed(0)
@@ -253,7 +260,8 @@ def compressed(wrapper, dtype):
         (ours, state, pat.hooks.allreduce_hook),
     ):
         wrapped = wrapper(hook)
-        wrapped.__name__ = "wrapped"  # DDP refuses bfloat16's, by its name, without NCCL
+        if wrapper is default_hooks.bf16_compress_wrapper:  # refused by name on some builds
+            wrapped = by_another_name(wrapped)
         ddp_model.register_comm_hook(hook_state, wrapped)
     for i in range(3):
         step((plain, ours), batch("mlp", dist.get_rank(), i))
@@ -277,6 +285,22 @@ def compressed(wrapper, dtype):
 )
 def test_inside_the_compress_wrappers(processes, wrapper, dtype):
     processes.run(3, compressed, wrapper, dtype)
+
+
+@pytest.mark.usefixtures("group_of_one")
+@pytest.mark.skipif(
+    torch.xpu.is_available(), reason="there torch asks for XCCL, or for CUDA and NCCL"
+)
+def test_torch_refuses_its_bf16_wrapper_by_name_where_it_is_built_without_cuda():
+    ddp_model = DistributedDataParallel(mlp())
+    wrapped = default_hooks.bf16_compress_wrapper(pat.hooks.allreduce_hook)
+    if torch.version.cuda is None and torch.version.hip is None:
+        with pytest.raises(TypeError, match="BF16 all reduce communication hook required CUDA"):
+            ddp_model.register_comm_hook(None, wrapped)
+    else:  # the model is on the CPU all the same
+        ddp_model.register_comm_hook(None, wrapped)
+        ddp_model(batch("mlp", 0, 0)).sum().backward()
+        assert gradients(ddp_model).abs().sum() > 0
 
 
 def compiled():
