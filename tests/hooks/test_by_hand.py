@@ -103,6 +103,16 @@ def test_none_or_a_process_group_in_place_of_a_state(processes, wants_group):
     processes.run(2, in_place_of_a_state, wants_group)
 
 
+@pytest.mark.usefixtures("group_of_one")
+def test_several_buckets_in_the_first_pass():
+    # DDP that looks for unused parameters has several at once; else one until it rebuilds.
+    ours = DistributedDataParallel(mlp(512, 4), bucket_cap_mb=1, find_unused_parameters=True)
+    ours.register_comm_hook(None, pat.hooks.allreduce_hook)
+    ours(torch.ones(1, 512)).sum().backward()
+    (state,) = {known_state([p]) for p in ours.parameters()}
+    assert len(state.communicator.stats()) > 1
+
+
 def half_of_the_ranks():
     rank = dist.get_rank()
     mine = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
