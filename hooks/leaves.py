@@ -33,6 +33,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
+from patallreduce.arguments import whole
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.hooks.backward import Backward
 from patallreduce.hooks.callbacks import ModuleCallback
@@ -65,7 +66,7 @@ class Leaves:
 
     Raises:
         ValueError: L differs between ranks, or is below their number.
-        TypeError: The model keeps state between leaves.
+        TypeError: The model keeps state between leaves; L or the seed is no integer.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Leaves:
         self._communicator = communicator
         self._session = communicator.session
         self._ddp = ddp_model
-        self._check(ddp_model, count)
+        self._check(ddp_model, count, seed)
         self.count = count
         self.mine = run_of(communicator.rank, communicator.ranks, count)
         self.seed = seed
@@ -175,11 +176,13 @@ class Leaves:
             )
         self.iteration, self.seed = state["iteration"], state["seed"]
 
-    def _check(self, ddp_model: DistributedDataParallel, count: int) -> None:
+    def _check(self, ddp_model: DistributedDataParallel, count: int, seed: int | None) -> None:
         rank, ranks = self._communicator.rank, self._communicator.ranks
         counts = torch.zeros(ranks, dtype=torch.int64)
-        counts[rank] = count
+        counts[rank] = count if isinstance(count, int) else -1  # the others wait for a number
         self._communicator.all_reduce(counts, algorithm=SAFE, segments=1)
+        whole("leaves", count, rank)
+        whole("leaf_seed", seed or 0, rank)
         if len(set(counts.tolist())) > 1:
             raise ValueError(f"leaves: expected one number on all ranks, got {counts.tolist()}")
         if count < ranks:

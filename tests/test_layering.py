@@ -143,6 +143,7 @@ def test_constructors_release_the_gil_inside_only():
 
 # The package's rooms, and its modules that users import by their path; `_core` is open to all.
 MAY_IMPORT = {
+    "arguments": set(),
     "clocks": set(),
     "ending": set(),
     "distributions": set(),
@@ -150,14 +151,14 @@ MAY_IMPORT = {
     "statistics": set(),
     "text": set(),
     "gpu": {"text"},
-    "pricing": {"patterns", "statistics", "text"},
+    "pricing": {"arguments", "patterns", "statistics", "text"},
     "records": {"text"},
     "tensorboard": {"records"},
-    "communicator": {"gpu", "pricing", "records"},
+    "communicator": {"arguments", "gpu", "pricing", "records"},
     "leaves": {"communicator", "pricing"},
     "pictures": {"gpu", "pricing", "records", "text"},
     "commands": {"communicator", "gpu", "pictures", "pricing", "records", "text"},
-    "hooks": {"communicator", "leaves", "pricing", "records"},
+    "hooks": {"arguments", "communicator", "leaves", "pricing", "records"},
     "__main__": {"commands"},
 }
 

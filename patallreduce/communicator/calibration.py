@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from patallreduce.arguments import refused
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.tensors import check_tensor
 from patallreduce.pricing.link import Link
@@ -36,6 +37,10 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
 
     Source: time per byte of a reduction: Pjesivac-Grbovic, PhD thesis, Tennessee (2007), 4.2.2.
     """
+    if not isinstance(comm, Communicator):
+        raise TypeError(refused("comm", "a Communicator", comm))
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(refused("dtype", "a torch.dtype", dtype, comm.rank))
     check_tensor(torch.zeros(1, dtype=dtype), comm.rank)
     comm.session.check_usable()
     return comm.session.meter.measure(dtype, with_port_share=True)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 
 from patallreduce import _core
+from patallreduce.arguments import nearest, refused
 from patallreduce.communicator import environment
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.schedules import algorithms
 
 OPS = dict(_core.Op.__members__)
+Op = str | dist.ReduceOp.RedOpType  # "sum", or torch.distributed.ReduceOp.SUM, ...
+_OF_TORCH = {"PRODUCT": "prod"}
+_MEANT = {"mean": "avg", "average": "avg"}
 _ROOTED = {"reduce", "broadcast"}
 _OF_BLOCKS = {"all_gather", "reduce_scatter"}
 
@@ -38,6 +43,17 @@ class Request(NamedTuple):
 REPRODUCIBLE = "reproducible"
 
 
+def op_name(op: Op, rank: int, known: Iterable[str] = OPS) -> str:
+    """The name of a reduction, also by torch's; ValueError unless it is a known one."""
+    name = op
+    if isinstance(op, dist.ReduceOp.RedOpType):
+        name = _OF_TORCH.get(op.name, op.name.lower())
+    if isinstance(name, str) and name in known:
+        return name
+    hint = nearest(_MEANT.get(name.lower(), name), known) if isinstance(name, str) else ""
+    raise ValueError(refused("op", f"one of {', '.join(known)}", op, rank) + hint)
+
+
 def intended(algorithm: str) -> str:
     """What is meant by an algorithm's name now.
 
@@ -47,10 +63,15 @@ def intended(algorithm: str) -> str:
     if (
         algorithm == "auto"
         and torch.are_deterministic_algorithms_enabled()
-        and environment.get("ALGORITHM") is None
+        and forced_algorithm() is None
     ):
         return REPRODUCIBLE
     return algorithm
+
+
+def forced_algorithm() -> str | None:
+    """What "auto" stands for by PATALLREDUCE_ALGORITHM; ValueError if there is no such one."""
+    return environment.get_name("ALGORITHM", _known("all_reduce"))
 
 
 def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] | None) -> bool:
@@ -59,8 +80,8 @@ def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] 
         intended(algorithm) == "auto"
         and segments is None
         and arrivals_s is None
-        and environment.get("ALGORITHM") is None
-        and environment.get("SEGMENTS") is None
+        and forced_algorithm() is None
+        and environment.get_count("SEGMENTS") is None
     )
 
 
@@ -83,8 +104,6 @@ def settle(
     Raises:
         ScheduleError, ValueError: what `Communicator.all_reduce` and `reduce` say.
     """
-    if request.op not in OPS:
-        raise ValueError(f"op: expected one of {', '.join(OPS)}, got {request.op!r}")
     root = _root(request, rank, ranks)
     hints = _hints(request.arrivals_s, rank, ranks)
     elements = request.elements
@@ -92,7 +111,7 @@ def settle(
     name = request.algorithm or _core.usual_algorithm(request.collective).name
     segments, segment_time_s = request.segments, request.segment_time_s
     if name == "auto" and request.collective == "all_reduce":
-        name = environment.get("ALGORITHM") or ""
+        name = forced_algorithm() or ""
         if not name:
             if request.beside_others and not hints:
                 chosen = selector().choose_beside_others(elements, request.element_bytes)
@@ -100,17 +119,17 @@ def settle(
                 together = [0.0] * ranks
                 chosen = selector().choose(elements, request.element_bytes, hints or together)
             name, best, in_class, best_time_s, _ = chosen
-            if segments is None and environment.get("SEGMENTS") is None:
+            if segments is None and environment.get_count("SEGMENTS") is None:
                 # Arrivals of the pattern class: alike patterns share one compiled schedule.
                 segments, segment_time_s, hints = best, best_time_s, in_class
     known = _known(request.collective)
     if name not in known:
         raise _core.ScheduleError(
-            f"unknown algorithm {name!r} on rank {rank}; known: {', '.join(known)}"
+            refused("algorithm", f"one of {', '.join(known)}", name, rank) + nearest(name, known)
         )
     algorithm = _core.find_algorithm(name, request.collective)
     if segments is None:
-        forced = int(environment.get_float("SEGMENTS") or 0)
+        forced = environment.get_count("SEGMENTS") or 0
         segments = min(forced, max(elements, 1)) or algorithm.segments(
             ranks, message_bytes, elements, link()
         )
@@ -153,7 +172,7 @@ def _known(collective: str) -> tuple[str, ...]:
 def _hints(arrivals_s: Sequence[float] | None, rank: int, ranks: int) -> list[float]:
     if arrivals_s is None:
         return []
-    hints = [float(arrival_s) for arrival_s in arrivals_s]
+    hints = list(arrivals_s)
     if len(hints) != ranks:
         raise _core.ScheduleError(
             f"arrivals_s: expected {ranks} times, one per rank, got {len(hints)} on rank {rank}"

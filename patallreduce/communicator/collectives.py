@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import torch
 
 from patallreduce import _core
+from patallreduce.arguments import flag
+from patallreduce.communicator.calls import Op, op_name
 from patallreduce.communicator.gpu_calls import GpuWork
 from patallreduce.communicator.loops import Loop
 from patallreduce.communicator.session import Session
@@ -40,7 +41,7 @@ class Collectives:
     def all_reduce(
         self,
         tensor: torch.Tensor,
-        op: str = "sum",
+        op: Op = "sum",
         algorithm: str = "auto",
         async_op: bool = False,
         *,
@@ -60,8 +61,9 @@ class Collectives:
                 has queued so far, and what is queued there afterwards comes behind the result; the
                 host waits only until every rank has called alike. Such calls are not predicted
                 outside DDP.
-            op: "sum", "avg", "min", "max" or "prod". float16 and bfloat16 convert to float32,
-                combine and round back at every addition, as torch does element-wise; "avg"
+            op: "sum", "avg", "min", "max" or "prod", or torch's `ReduceOp.SUM` and so on. float16
+                and bfloat16 convert to float32, combine and round back at every addition, as torch
+                does element-wise; "avg"
                 multiplies by 1 / ranks before summing, as DistributedDataParallel does. Integers
                 wrap; their "avg" divides the sum, truncating. A sum or product that is a NaN is
                 the quiet NaN without sign and payload; infinities, -0 and subnormals are as in
@@ -97,7 +99,8 @@ class Collectives:
             PeerLostError: a rank died or left; it is named.
             TransportTimeout: the deadline passed; the rank that held it up is named.
         """
-        asked = Arguments(op, algorithm, segments, arrivals_s, segment_time_s, schedule=schedule)
+        name = op_name(op, self.rank)
+        asked = Arguments(name, algorithm, segments, arrivals_s, segment_time_s, schedule=schedule)
         loop = self.session.plain
         return self._run(tensor, asked, timeout_s, async_op=async_op, loop=loop)
 
@@ -105,7 +108,7 @@ class Collectives:
         self,
         tensor: torch.Tensor,
         root: int | None = None,
-        op: str = "sum",
+        op: Op = "sum",
         algorithm: str | None = None,
         *,
         async_op: bool = False,
@@ -144,12 +147,12 @@ class Collectives:
             TransportTimeout: the deadline passed; the rank that held it up is named.
         """
         asked = Arguments(
-            op,
+            op_name(op, self.rank),
             algorithm,
             segments,
             arrivals_s,
             collective="reduce",
-            root=None if root is None else operator.index(root),
+            root=root,
             schedule=schedule,
         )
         return self._run(tensor, asked, timeout_s, async_op=async_op)
@@ -184,7 +187,7 @@ class Collectives:
             algorithm,
             segments,
             collective="broadcast",
-            root=None if root is None else operator.index(root),
+            root=root,
             schedule=schedule,
         )
         return self._run(tensor, asked, timeout_s, async_op=async_op)
@@ -217,7 +220,7 @@ class Collectives:
     def reduce_scatter(
         self,
         tensor: torch.Tensor,
-        op: str = "sum",
+        op: Op = "sum",
         algorithm: str | None = None,
         *,
         async_op: bool = False,
@@ -238,12 +241,13 @@ class Collectives:
         Source: TUNE07, section 4.1.2.
         """
         self._check_blocks(tensor)
-        if op == "avg" and tensor.dtype in _REDUCED_LATER:
+        name = op_name(op, self.rank)
+        if name == "avg" and tensor.dtype in _REDUCED_LATER:
             raise ValueError(
-                f"reduce_scatter: expected another op than avg for {tensor.dtype} "
+                f"op: expected another than avg for a reduce_scatter of {tensor.dtype} "
                 f"on rank {self.rank}"
             )
-        asked = Arguments(op, algorithm, collective="reduce_scatter", schedule=schedule)
+        asked = Arguments(name, algorithm, collective="reduce_scatter", schedule=schedule)
         return self._run(tensor, asked, timeout_s, async_op=async_op)
 
     def barrier(
@@ -274,6 +278,7 @@ class Collectives:
         async_op: bool,
         loop: Loop | None = None,
     ) -> Work | GpuWork | None:
+        flag("async_op", async_op, self.rank)
         work = self.session.run(
             tensor, asked, loop=loop, timeout_s=timeout_s, caller_waits=not async_op
         )
@@ -285,6 +290,6 @@ class Collectives:
     def _check_blocks(self, tensor: torch.Tensor) -> None:
         if isinstance(tensor, torch.Tensor) and tensor.numel() % self.ranks:
             raise ValueError(
-                f"expected a multiple of {self.ranks} elements, one block per rank, got "
+                f"tensor: expected a multiple of {self.ranks} elements, one block per rank, got "
                 f"{tensor.numel()} on rank {self.rank}"
             )

@@ -12,12 +12,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from patallreduce.arguments import flag, number, numbers, refused, whole
 from patallreduce.communicator import environment
+from patallreduce.communicator.calls import Op
 from patallreduce.communicator.collectives import Collectives
 from patallreduce.communicator.connections import of_processes, of_threads
-from patallreduce.communicator.gpus import TRANSPORTS
 from patallreduce.communicator.loops import PLAIN
 from patallreduce.communicator.session import Session, checked_timeout
+from patallreduce.communicator.settings import check_link, checked_transport, settings_here
 from patallreduce.communicator.tree_sum import Values, tree_reduce
 from patallreduce.pricing.link import Link
 from patallreduce.records.iterations import Iteration
@@ -35,7 +37,8 @@ class Communicator(Collectives):
             used, to exchange addresses.
         transport: "auto" or "ucx" (shared memory and TCP) for CPU tensors. CUDA tensors go over
             NCCL with "auto" and "nccl", through pinned host memory over UCX with "staged", and
-            straight over UCX with "ucx", where it knows CUDA memory. See GPU.md.
+            straight over UCX with "ucx", where it knows CUDA memory. See GPU.md. Must be equal on
+            all ranks.
         timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
         link: Latency and bandwidth between ranks; measured when it is first needed if not given.
             Must be equal on all ranks.
@@ -45,7 +48,8 @@ class Communicator(Collectives):
     Raises:
         TransportTimeout: a rank did not come.
         TransportError: UCX is absent or too old.
-        ValueError: a bad argument.
+        MismatchError: a rank was given other settings, or runs another release.
+        TypeError, ValueError: a bad argument, or variable of the environment.
     """
 
     def __init__(
@@ -58,17 +62,16 @@ class Communicator(Collectives):
         monitor: bool | None = None,
     ) -> None:
         environment.warn_unknown()
-        if transport == "auto":
-            transport = environment.get("TRANSPORT") or "auto"
-        if transport not in TRANSPORTS:
-            raise ValueError(
-                f"transport: expected one of {', '.join(TRANSPORTS)}, got {transport!r}; ranks as "
-                "threads are made by Communicator.loopback"
-            )
-        timeout_s = checked_timeout(timeout_s)
+        environment.check()
+        rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else None
+        transport = checked_transport(transport, rank)
+        timeout_s = checked_timeout(timeout_s, rank)
         if monitor is None:
-            monitor = environment.get_float("MONITOR") != 0
-        connections = of_processes(process_group, timeout_s, monitor=monitor)
+            monitor = environment.get_flag("MONITOR") is not False
+        flag("monitor", monitor, rank)
+        check_link(link, rank)
+        settings = settings_here(transport, monitor=monitor, link=link)
+        connections = of_processes(process_group, timeout_s, settings, monitor=monitor)
         super().__init__(Session(connections, timeout_s, link, gpu_transport=transport))
         self.session.start()
 
@@ -98,13 +101,22 @@ class Communicator(Collectives):
                 is, is drawn from `monitor_seed`.
             monitor_seed: See there.
         """
+        ranks = whole("ranks", ranks)
         timeout_s = checked_timeout(timeout_s)
+        flag("monitor", monitor)
+        check_link(link)
+        if ranks < 1:
+            raise ValueError(refused("ranks", "at least 1", ranks))
+        skews_s = numbers("clock_skews_s", clock_skews_s or [0.0] * ranks)
+        if len(skews_s) != ranks:
+            raise ValueError(refused("clock_skews_s", f"{ranks}, one per rank", skews_s))
+        environment.check()
         connections = of_threads(
             ranks, monitor=monitor, monitor_delay_s=monitor_delay_s, monitor_seed=monitor_seed
         )
         made = [
             Session(of_rank, timeout_s, link or Link(20e-6, 2e9), clock_skew_s=skew_s)
-            for of_rank, skew_s in zip(connections, clock_skews_s or [0.0] * ranks, strict=True)
+            for of_rank, skew_s in zip(connections, skews_s, strict=True)
         ]
         starts = [threading.Thread(target=session.start) for session in made]
         for start in starts:
@@ -147,8 +159,8 @@ class Communicator(Collectives):
             ValueError: not within [0, 1).
             TransportError: the communicator is closed or failed.
         """
-        if not 0 <= fraction < 1:
-            raise ValueError(f"fraction: expected a number within [0, 1), got {fraction}")
+        if not 0 <= number("fraction", fraction, self.rank) < 1:
+            raise ValueError(refused("fraction", "a number within [0, 1)", fraction, self.rank))
         self.session.check_usable()
         loop = self.session.plain
         if loop is None:
@@ -174,7 +186,7 @@ class Communicator(Collectives):
     def tree_reduce(
         self,
         values: Values,
-        op: str = "sum",
+        op: Op = "sum",
         *,
         distribution: Sequence[int] | None = None,
         timeout_s: float | None = None,
@@ -221,7 +233,7 @@ class Communicator(Collectives):
             distribution,
             rank=self.rank,
             ranks=self.ranks,
-            timeout_s=self.session.timeout_s if timeout_s is None else checked_timeout(timeout_s),
+            timeout_s=self.session.limit_s(timeout_s),
         )
 
     def stats(self) -> list[dict[str, Any]]:

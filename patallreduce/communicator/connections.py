@@ -11,6 +11,7 @@ import torch.distributed as dist
 from patallreduce import _core
 from patallreduce.communicator import environment, forks, host, ucx
 from patallreduce.communicator.rendezvous import Rendezvous, SupersededError
+from patallreduce.communicator.settings import Settings, compare
 
 
 class Connections(NamedTuple):
@@ -32,26 +33,37 @@ class Met(NamedTuple):
 
 
 def of_processes(
-    process_group: dist.ProcessGroup | None, timeout_s: float, *, monitor: bool
+    process_group: dist.ProcessGroup | None,
+    timeout_s: float,
+    settings: Settings,
+    *,
+    monitor: bool,
 ) -> Connections:
     """Connect with all ranks of a group. Collective.
 
     Raises:
+        MismatchError: the ranks' settings differ.
         TransportTimeout: a rank did not come.
         TransportError: UCX is absent or too old, or a rank cannot be reached.
     """
     rendezvous = Rendezvous(process_group, timeout_s)
     while True:
         try:
-            return _meet(rendezvous, monitor=monitor)
+            return _meet(rendezvous, settings, monitor=monitor)
         except SupersededError:
             rendezvous.join()
 
 
-def _meet(rendezvous: Rendezvous, *, monitor: bool) -> Connections:
+def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Connections:
     # First what all ranks give: with another secret than the others' all of them find out.
-    shared = rendezvous.share_json("host", host.here(rendezvous.ranks))
-    hosts = [host.Host(*values) for values in shared]
+    settings = {**settings, "size of the process group": str(rendezvous.ranks)}
+    hosts = []
+    first = settings
+    shared = rendezvous.share_json("here", [settings, host.here(rendezvous.ranks)])
+    for rank, (theirs, of_host) in enumerate(shared):
+        first = theirs if rank == 0 else first
+        compare(first, theirs, rank)  # before the next is waited for, who may never come
+        hosts.append(host.Host(*of_host))
     public = rendezvous.from_rank_0("token", secrets.token_bytes(8))
     token = int.from_bytes(rendezvous.secret.derive(public), "little")
     host.check(hosts)

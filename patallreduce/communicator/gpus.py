@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from patallreduce import _core
+from patallreduce.arguments import refused
 from patallreduce.communicator import ucx
 from patallreduce.communicator.gpu_calls import Carrier, GpuCalls
 from patallreduce.communicator.rendezvous import Rendezvous
@@ -12,6 +13,7 @@ from patallreduce.gpu import cuda, nccl
 from patallreduce.gpu.memory import check_ucx_takes_cuda
 
 TRANSPORTS = ("auto", "ucx", "nccl", "staged")
+_OF_GPUS = ("nccl", "staged")
 
 
 class Gpus:
@@ -49,9 +51,22 @@ class Gpus:
         if made is None and self.is_gpu(device):
             if device.type == "cuda" and device.index is None:
                 # Tensors name theirs, people may not.
+                if not torch.cuda.is_available():
+                    raise _core.CudaError(refused("device", "a GPU that torch sees", device))
                 return self.of(torch.device("cuda", torch.cuda.current_device()))
             made = self.add(device, self._make(device))
         return made
+
+    def of_model(self, device: torch.device) -> GpuCalls | None:
+        """As `of`, for what a model computes on; ValueError if the transport is not for it."""
+        try:
+            device = torch.device(device)
+        except (RuntimeError, TypeError):
+            raise TypeError(refused("device", "a torch.device", device)) from None
+        if not self.is_gpu(device) and self._transport in _OF_GPUS:
+            expected = f"auto or ucx for a model on the {device.type}"
+            raise ValueError(refused("transport", expected, self._transport))
+        return self.of(device)
 
     @staticmethod
     def is_gpu(device: torch.device) -> bool:

@@ -15,15 +15,17 @@ import socket
 from typing import NamedTuple
 
 from patallreduce import _core
-from patallreduce.communicator import ucx
+from patallreduce.arguments import refused
+from patallreduce.communicator import environment, ucx
 
 _log = logging.getLogger("patallreduce")
 
-_SHARED_MEMORY = ("posix", "sysv")
+_SHARED_MEMORY = {"posix", "sysv"}
 # UCX 1.21 takes 21 descriptors and 2 per rank, over TCP 19 and 4 per rank, and 8.7 MB of /dev/shm.
 _FILES = 48
 _FILES_PER_RANK = 6
 _POSIX_BYTES = 16 << 20  # of one rank
+_PATTERN_MARKS = "^*?["  # as UCX reads them
 
 
 class Host(NamedTuple):
@@ -37,7 +39,13 @@ class Host(NamedTuple):
 def here(ranks: int) -> Host:
     """This process's host, before it connects with that many ranks."""
     boot_id = _read("/proc/sys/kernel/random/boot_id")
-    return Host(f"{socket.gethostname()}/{boot_id}", _memory(boot_id), _lack(ranks))
+    memory = None
+    try:
+        lack = _lack_of_files(ranks) or _lack_of_device()
+        memory = _memory(boot_id)
+    except _core.TransportError as error:  # UCX is absent
+        lack = str(error)
+    return Host(f"{socket.gethostname()}/{boot_id}", memory, lack)
 
 
 def transports(hosts: list[Host], rank: int) -> str:
@@ -66,7 +74,8 @@ def check(hosts: list[Host]) -> None:
 
 def _memory(boot_id: str) -> str | None:
     """Equal where UCX reaches one process from the other without a network."""
-    if "UCX_TLS" in os.environ or not _has_shared_memory():
+    kinds = {resource.split("/")[0] for resource in _resources()}
+    if "UCX_TLS" in os.environ or not kinds & _SHARED_MEMORY:
         return None
     try:
         spaces = [os.readlink(f"/proc/self/ns/{space}") for space in ("ipc", "pid", "net")]
@@ -76,12 +85,26 @@ def _memory(boot_id: str) -> str | None:
 
 
 @functools.cache
-def _has_shared_memory() -> bool:
-    resources = _core.ucx_resources(ucx.library_path())
-    return any(resource.split("/")[0] in _SHARED_MEMORY for resource in resources)
+def _resources() -> list[str]:
+    return _core.ucx_resources(ucx.library_path())
 
 
-def _lack(ranks: int) -> str | None:
+def _lack_of_device() -> str | None:
+    """Where none of the devices asked for is there; UCX would only print a warning."""
+    asked = environment.get("SOCKET_IFNAME")
+    if asked is None or asked == "all" or any(mark in asked for mark in _PATTERN_MARKS):
+        return None
+    devices = {name for _, name in socket.if_nameindex()}
+    wanted = {name.split(":")[0] for name in asked.split(",")}
+    if not wanted & devices:  # a port of InfiniBand has another name than its interface
+        devices |= {name.split("/")[1].split(":")[0] for name in _resources()} - {"memory"}
+    if wanted & devices:
+        return None
+    expected = f"one of {', '.join(sorted(devices))}"
+    return refused("PATALLREDUCE_SOCKET_IFNAME", expected, asked)
+
+
+def _lack_of_files(ranks: int) -> str | None:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         left = limit - len(os.listdir("/proc/self/fd"))

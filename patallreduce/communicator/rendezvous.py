@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from patallreduce import _core
+from patallreduce.arguments import refused
 from patallreduce.communicator.secret import Secret
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
@@ -40,10 +42,15 @@ class Rendezvous:
                 "torch.distributed is not initialised: call "
                 'torch.distributed.init_process_group("gloo") first'
             )
-        resolved = group if group is not None else dist.group.WORLD
-        assert resolved is not None
-        if dist.get_rank(resolved) < 0:
-            raise ValueError("this rank is not a member of the process group given")
+        resolved: Any = group if group is not None else dist.group.WORLD
+        if resolved is dist.GroupMember.NON_GROUP_MEMBER:  # what new_group gives to the others
+            raise ValueError(
+                f"process_group: expected one that this rank is a member of, got one without "
+                f"rank {dist.get_rank()}"
+            )
+        if not isinstance(resolved, dist.ProcessGroup):
+            expected = "a ProcessGroup of torch.distributed, or None"
+            raise TypeError(refused("process_group", expected, resolved, dist.get_rank()))
         self.rank = dist.get_rank(resolved)
         self.ranks = dist.get_world_size(resolved)
         self.timeout_s = timeout_s
@@ -95,9 +102,10 @@ class Rendezvous:
         self._set(f"{key}/{self.rank}", value)
         return [self._get(f"{key}/{rank}", rank) for rank in range(self.ranks)]
 
-    def share_json(self, key: str, value: Any) -> list[Any]:
-        """As `share`, for what JSON can say."""
-        return [json.loads(text) for text in self.share(key, json.dumps(value).encode())]
+    def share_json(self, key: str, value: Any) -> Iterator[Any]:
+        """As `share`, for what JSON can say, each as soon as it is there."""
+        self._set(f"{key}/{self.rank}", json.dumps(value).encode())
+        return (json.loads(self._get(f"{key}/{rank}", rank)) for rank in range(self.ranks))
 
     def from_rank_0(self, key: str, value: bytes) -> bytes:
         """The value that rank 0 gives."""

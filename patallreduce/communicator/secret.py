@@ -30,7 +30,8 @@ class Secret:
     def __init__(self, key: bytes | None) -> None:
         if key is not None and len(key) < _LEAST_BYTES:
             raise ValueError(
-                f"expected a secret of at least {_LEAST_BYTES} bytes, got one of {len(key)}"
+                "PATALLREDUCE_SECRET or PATALLREDUCE_SECRET_FILE: expected at least "
+                f"{_LEAST_BYTES} bytes, got {len(key)}"
             )
         self._key = key
 
@@ -48,8 +49,12 @@ class Secret:
         path = environment.get("SECRET_FILE")
         if path is None:
             return cls(None)
-        with open(path, "rb") as file:
-            return cls(file.read().strip())
+        try:
+            with open(path, "rb") as file:
+                return cls(file.read().strip())
+        except OSError as error:
+            what = f"PATALLREDUCE_SECRET_FILE: {error.strerror}"
+            raise OSError(error.errno, what, error.filename) from None
 
     def seal(self, name: str, value: bytes) -> bytes:
         """`value`, to be opened under the same name only."""

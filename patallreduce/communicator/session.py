@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import torch
 
 from patallreduce import _core
+from patallreduce.arguments import number, refused
 from patallreduce.communicator import environment
 from patallreduce.communicator.connections import Connections
 from patallreduce.communicator.gpu_calls import GpuWork
@@ -34,6 +35,7 @@ from patallreduce.pricing.link import Link
 _log = logging.getLogger("patallreduce")
 
 _DEFAULT_TIMEOUT_S = 300.0
+_LONGEST_TIMEOUT_S = 1e9  # 30 years; clocks count nanoseconds
 _DEFAULT_SCRATCH_BYTES = 512 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 5.0
 _RECORDS_KEPT = 1024
@@ -114,7 +116,7 @@ class Session:
         Args:
             device: Of the model; None: the processor. Collective with the first model on a GPU.
         """
-        gpu = None if device is None else self.gpus.of(device)
+        gpu = None if device is None else self.gpus.of_model(device)
         if self.monitor is None:
             return None
         self._models += 1
@@ -156,7 +158,7 @@ class Session:
         """
         self.check_usable()
         call, may_plan = self.settler.settle(tensor, asked)
-        limit_s = self.timeout_s if timeout_s is None else checked_timeout(timeout_s)
+        limit_s = self.limit_s(timeout_s)
         ready_s = time.monotonic()
         planned = loop is not None and may_plan
         if loop is self.plain and not (planned and self.gpus.of(tensor.device) is None):
@@ -173,6 +175,12 @@ class Session:
             if ends_iteration:
                 loop.arrived(arrivals_s)
         return work
+
+    def limit_s(self, timeout_s: float | None) -> float:
+        """The deadline of one collective, as it was asked for; None: the session's."""
+        if timeout_s is None:
+            return self.timeout_s
+        return checked_timeout(timeout_s, self.transport.rank)
 
     def submit(
         self,
@@ -213,13 +221,15 @@ class Session:
         return True
 
 
-def checked_timeout(timeout_s: float | None) -> float:
+def checked_timeout(timeout_s: float | None, rank: int | None = None) -> float:
     """Seconds > 0; of None PATALLREDUCE_TIMEOUT_S, or 300."""
     if timeout_s is None:
-        timeout_s = environment.get_float("TIMEOUT_S") or _DEFAULT_TIMEOUT_S
-    if not 0 < timeout_s < float("inf"):
-        raise ValueError(f"timeout_s: expected seconds > 0, got {timeout_s}")
-    return float(timeout_s)
+        return environment.get_seconds("TIMEOUT_S") or _DEFAULT_TIMEOUT_S
+    limit_s = number("timeout_s", timeout_s, rank)
+    if not 0 < limit_s <= _LONGEST_TIMEOUT_S:
+        expected = f"seconds > 0 and <= {_LONGEST_TIMEOUT_S:g}"
+        raise ValueError(refused("timeout_s", expected, timeout_s, rank))
+    return limit_s
 
 
 def _engine(connections: Connections) -> _core.Engine:
@@ -228,8 +238,8 @@ def _engine(connections: Connections) -> _core.Engine:
     spin_s = environment.get_float("SPIN_S")
     if spin_s is None:
         spin_s = 20e-6 if shares_cores else 100e-6
-    scratch_bytes = environment.get_float("SCRATCH_BYTES") or _DEFAULT_SCRATCH_BYTES
-    return _core.Engine(connections.transport, spin_s, shares_cores, int(scratch_bytes))
+    scratch_bytes = environment.get_count("SCRATCH_BYTES") or _DEFAULT_SCRATCH_BYTES
+    return _core.Engine(connections.transport, spin_s, shares_cores, scratch_bytes)
 
 
 def _close(

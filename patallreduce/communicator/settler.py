@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from patallreduce import _core
+from patallreduce.arguments import number, numbers, refused, whole
 from patallreduce.communicator.calls import REPRODUCIBLE, Request, intended, left_open, settle
 from patallreduce.communicator.given import GivenSchedules
 from patallreduce.communicator.link_meter import LinkMeter
@@ -33,6 +34,33 @@ class Arguments(NamedTuple):
     root: int | None = None  # of a reduce or broadcast; None: 0
     beside_others: bool = False  # of its kind, in flight; equal on all ranks
     schedule: _core.Schedule | None = None  # in place of an algorithm
+
+
+def _seconds(name: str, value: Any, rank: int) -> float:
+    seconds = number(name, value, rank)
+    if not 0 <= seconds < float("inf"):
+        raise _core.ScheduleError(refused(name, "seconds >= 0", value, rank))
+    return seconds
+
+
+_CHECKS: dict[str, Callable[[str, Any, int], Any]] = {
+    "segments": whole,
+    "arrivals_s": lambda name, value, rank: tuple(numbers(name, value, rank)),
+    "segment_time_s": _seconds,
+    "root": whole,
+}
+
+
+def _typed(asked: Arguments, rank: int) -> Arguments:
+    """The same in the types that it says; TypeError for what cannot be."""
+    if not isinstance(asked.algorithm, str | None):
+        raise TypeError(refused("algorithm", "a name", asked.algorithm, rank))
+    changed = {
+        name: check(name, value, rank)
+        for name, check in _CHECKS.items()
+        if (value := getattr(asked, name)) is not None
+    }
+    return asked._replace(**changed) if changed else asked
 
 
 class Settled(NamedTuple):
@@ -106,14 +134,13 @@ class Settler:
             TypeError, ValueError, ScheduleError: what `Communicator.all_reduce` says.
         """
         check_tensor(tensor, self._rank)
+        asked = _typed(asked, self._rank)
         if asked.schedule is None and asked.collective == "all_reduce":
             algorithm = intended(asked.algorithm or "auto")
             if algorithm != asked.algorithm:
                 asked = asked._replace(algorithm=algorithm)
         if asked.algorithm == REPRODUCIBLE and not self._warned_of_flushing:
             self._warn_of_flushing()
-        if asked.arrivals_s is not None:
-            asked = asked._replace(arrivals_s=tuple(asked.arrivals_s))
         key = (tensor.numel(), tensor.dtype, asked)
         settled = self._settled.get(key) if asked.schedule is None else None
         if settled is not None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from patallreduce import _core
+from patallreduce.communicator.calls import Op, op_name
 
 _OPS = {name: op for name, op in _core.Op.__members__.items() if name != "avg"}
 _DTYPES = {torch.float32: _core.Dtype.float32, torch.float64: _core.Dtype.float64}
@@ -51,7 +52,7 @@ class _RefusedError(Exception):
 def tree_reduce(
     reducer: _core.TreeReducer,
     values: Values,
-    op: str,
+    op: Op,
     distribution: Sequence[int] | None,
     *,
     rank: int,
@@ -61,11 +62,10 @@ def tree_reduce(
     """The body of `Communicator.tree_reduce`, which says everything."""
     try:
         tensor = _usable(values, rank)
-        native_op = _OPS.get(op)
-        if native_op is None:
-            expected = ", ".join(_OPS)
-            error = ValueError(f"op: expected one of {expected}, got {op!r} on rank {rank}")
-            raise _RefusedError(_Refusal.OP, error)
+        try:
+            native_op = _OPS[op_name(op, rank, _OPS)]
+        except ValueError as error:
+            raise _RefusedError(_Refusal.OP, error) from None
         counts = [] if distribution is None else _usable_counts(distribution, rank, ranks)
     except _RefusedError as refused:
         reducer.refuse(refused.reason, timeout_s)
@@ -89,24 +89,23 @@ def _usable(values: Values, rank: int) -> torch.Tensor:
     """The values as a contiguous tensor of a shape, dtype and place that the core takes."""
     where = f"on rank {rank}"
     tensor = values if isinstance(values, torch.Tensor) else _from_array(values, where)
-    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type != "cpu":
         raise _RefusedError(
             _Refusal.MEMORY,
             TypeError(
-                f"expected dense values on the CPU, got layout {tensor.layout} on "
+                f"values: expected dense ones on the CPU, got layout {tensor.layout} on "
                 f"{tensor.device} {where}"
             ),
         )
     if tensor.dtype not in _DTYPES:
         raise _RefusedError(
-            _Refusal.DTYPE, TypeError(f"expected float32 or float64, got {tensor.dtype} {where}")
+            _Refusal.DTYPE,
+            TypeError(f"values: expected float32 or float64, got {tensor.dtype} {where}"),
         )
     if tensor.dim() not in {1, 2}:
         raise _RefusedError(
             _Refusal.SHAPE,
-            ValueError(
-                f"expected values of shape (n,) or (n, k), got {tuple(tensor.shape)} {where}"
-            ),
+            ValueError(f"values: expected shape (n,) or (n, k), got {tuple(tensor.shape)} {where}"),
         )
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
@@ -117,7 +116,9 @@ def _from_array(values: Any, where: str) -> torch.Tensor:
     if not hasattr(values, "__array_interface__"):
         raise _RefusedError(
             _Refusal.NO_ARRAY,
-            TypeError(f"expected a tensor or an array, got {type(values).__name__} {where}"),
+            TypeError(
+                f"values: expected a tensor or an array, got {type(values).__name__} {where}"
+            ),
         )
     # torch shares neither read-only memory, without a warning, nor memory that runs backwards.
     read_only = values.__array_interface__["data"][1]
@@ -127,7 +128,7 @@ def _from_array(values: Any, where: str) -> torch.Tensor:
         return torch.as_tensor(values)
     except TypeError as error:  # a dtype that torch does not have
         raise _RefusedError(
-            _Refusal.DTYPE, TypeError(f"expected float32 or float64 {where}: {error}")
+            _Refusal.DTYPE, TypeError(f"values: expected float32 or float64 {where}: {error}")
         ) from None
 
 

@@ -8,6 +8,7 @@ from typing import SupportsFloat
 
 from patallreduce import _core
 from patallreduce._core import Schedule, ScheduleError
+from patallreduce.arguments import nearest, numbers
 
 # What all-reduces run while nothing is known of the arrivals: no forecast can make it worse.
 SAFE = _core.usual_algorithm("all_reduce").name
@@ -119,6 +120,7 @@ def checked_name(name: str, collective: str) -> str:
     if name not in known:
         raise ScheduleError(
             f"unknown algorithm {name!r} for {collective}; known: {', '.join(known)}"
+            f"{nearest(str(name), known)}"
         )
     return name
 
@@ -127,11 +129,7 @@ def seconds(arrivals_s: Iterable[SupportsFloat] | None) -> list[float]:
     """Convert arrivals for the core, where an empty list means that all are equal."""
     if arrivals_s is None:
         return []
-    converted = []
-    for rank, arrival_s in enumerate(arrivals_s):
-        if isinstance(arrival_s, str) or not hasattr(arrival_s, "__float__"):
-            raise TypeError(f"expected arrivals in seconds, got {arrival_s!r} for rank {rank}")
-        converted.append(float(arrival_s))
+    converted = numbers("arrivals_s", arrivals_s)
     if not converted:
         raise ScheduleError("expected one arrival per rank, got none; None means all equal")
     return converted
