@@ -153,11 +153,14 @@ REGISTERING = [
     Mistake("register(model(), leaves='3')", TypeError, "leaves: .*integer, got '3' on rank"),
     Mistake("register(model(), leaves=[2, '2'][rank])", TypeError, "got '2' on rank 1", (1,)),
     Mistake("register(model(), leaves=2, leaf_seed='x')", TypeError, "leaf_seed: .*got 'x'"),
+    Mistake("register(model(), arrivals_s=0.5)", TypeError, r"arrivals_s: .*got 0\.5"),
     Mistake("register(model(), timeout_s='30')", TypeError, "timeout_s: .*got '30'"),
     Mistake("register(model(), monitor=rank == 0)", pat.MismatchError, "monitor.*True.*False"),
     Mistake("register(model(), leaves=[2, None][rank])", pat.MismatchError, "monitor.*False"),
-    Mistake("pat.hooks.State(device=3.5)", TypeError, r"device: .*got 3\.5"),
-    Mistake("pat.hooks.State(device='cuda')", CudaError, "device: .*a GPU that torch sees"),
+    Mistake("pat.hooks.State(device=3.5).communicator", TypeError, r"device: .*got 3\.5"),
+    Mistake(
+        "pat.hooks.State(device='cuda').communicator", CudaError, "device: .*a GPU that torch sees"
+    ),
     Mistake("train(segments=2 + rank)", pat.MismatchError, "2 segments, bucket 0; .*3 segments"),
 ]
 
