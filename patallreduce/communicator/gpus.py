@@ -51,9 +51,12 @@ class Gpus:
         if made is None and self.is_gpu(device):
             if device.type == "cuda" and device.index is None:
                 # Tensors name theirs, people may not.
-                if not torch.cuda.is_available():
-                    raise _core.CudaError(refused("device", "a GPU that torch sees", device))
-                return self.of(torch.device("cuda", torch.cuda.current_device()))
+                try:
+                    current = torch.cuda.current_device()
+                except (AssertionError, RuntimeError):  # no CUDA in torch; no driver, no GPU
+                    expected = "a GPU that torch sees"
+                    raise _core.CudaError(refused("device", expected, device)) from None
+                return self.of(torch.device("cuda", current))
             made = self.add(device, self._make(device))
         return made
 

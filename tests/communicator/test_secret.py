@@ -49,11 +49,11 @@ def test_what_is_derived_is_not_what_is_public():
 
 def test_short_and_absent_secrets_are_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("PATALLREDUCE_SECRET", "short")
-    with pytest.raises(ValueError, match="at least 16 bytes, got 5"):
+    with pytest.raises(ValueError, match="SECRET.*at least 16 bytes, got 5"):
         Secret.of_environment()
     monkeypatch.delenv("PATALLREDUCE_SECRET")
     monkeypatch.setenv("PATALLREDUCE_SECRET_FILE", str(tmp_path / "none"))
-    with pytest.raises(OSError, match="none"):
+    with pytest.raises(OSError, match="PATALLREDUCE_SECRET_FILE.*none"):
         Secret.of_environment()
     (tmp_path / "file").write_bytes(KEY + b"\n")
     monkeypatch.setenv("PATALLREDUCE_SECRET_FILE", str(tmp_path / "file"))

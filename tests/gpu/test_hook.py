@@ -21,7 +21,8 @@ def losses(model, options, gpu, ddp_arguments):
         handles = []
 
         def install(ddp_model):
-            handles.append(pat.register(ddp_model, timeout_s=30, **options))
+            transport = "staged" if posing else "auto"
+            handles.append(pat.register(ddp_model, timeout_s=30, transport=transport, **options))
 
         with (
             mock.patch.object(Gpus, "is_gpu", staticmethod(lambda device: posing)),
@@ -51,7 +52,7 @@ def losses(model, options, gpu, ddp_arguments):
 def test_staged_gradients_have_the_bits_of_those_on_the_processor(
     processes, libraries, model, options, ddp_arguments
 ):
-    options = {"transport": "staged", "monitor": False, **options}
+    options = {"monitor": False, **options}
 
     outcomes = processes.run(3, losses, model, options, libraries.gpu, ddp_arguments)
 
@@ -60,7 +61,7 @@ def test_staged_gradients_have_the_bits_of_those_on_the_processor(
 
 
 def test_iterations_of_a_model_on_a_gpu_are_recorded(processes, libraries):
-    options = {"transport": "staged", "link": pat.Link(50e-6, 1e7)}
+    options = {"link": pat.Link(50e-6, 1e7)}
 
     outcomes = processes.run(2, losses, "mlp", options, libraries.gpu, {})
 
