@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from patallreduce.arguments import flag
 from patallreduce.communicator.calls import REPRODUCIBLE
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.hooks.averager import Averager
@@ -150,7 +151,7 @@ def register(
         TransportError, TransportTimeout: the ranks cannot reach each other.
     """
     ddp_model = ddp_of(ddp_model)
-    if reproducible:
+    if reproducible is not None and flag("reproducible", reproducible):
         if algorithm not in ("auto", REPRODUCIBLE):
             raise ValueError(
                 f"reproducible: expected algorithm 'auto' or {REPRODUCIBLE!r} with it, "

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from patallreduce.arguments import numbers
+from patallreduce.arguments import numbers, whole
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.settler import Arguments
 from patallreduce.hooks.averager import Averager
@@ -82,7 +82,7 @@ class State:
         self.process_group = process_group
         self.algorithm = algorithm
         self.arrivals_s = None if arrivals_s is None else numbers("arrivals_s", arrivals_s)
-        self.segments = segments
+        self.segments = None if segments is None else whole("segments", segments)
         self.transport = transport
         self.timeout_s = timeout_s
         self.monitor = monitor

@@ -153,6 +153,8 @@ REGISTERING = [
     Mistake("register(model(), leaves='3')", TypeError, "leaves: .*integer, got '3' on rank"),
     Mistake("register(model(), leaves=[2, '2'][rank])", TypeError, "got '2' on rank 1", (1,)),
     Mistake("register(model(), leaves=2, leaf_seed='x')", TypeError, "leaf_seed: .*got 'x'"),
+    Mistake("register(model(), segments='4')", TypeError, "segments: .*got '4'"),
+    Mistake("register(model(), reproducible='yes')", TypeError, "reproducible: .*got 'yes'"),
     Mistake("register(model(), arrivals_s=0.5)", TypeError, r"arrivals_s: .*got 0\.5"),
     Mistake("register(model(), timeout_s='30')", TypeError, "timeout_s: .*got '30'"),
     Mistake("register(model(), monitor=rank == 0)", pat.MismatchError, "monitor.*True.*False"),
