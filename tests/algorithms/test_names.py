@@ -13,6 +13,7 @@ NAMES = {algorithm.name for algorithm in _core.algorithms()}
 # By the source's file name: public defaults.
 ALLOWED = {
     ("calls.py", "reproducible"): "what `reproducible=True` stands for",
+    ("registration.py", "reproducible"): "the name of that argument",
     ("simulate_arguments.py", "slt"): "the documented default of `simulate --algorithm`",
 }
 SOURCES = sorted(
