@@ -268,8 +268,10 @@ def run_on_this_rank(weather: Weather) -> list[Ran]:
     connect = connections._connect
 
     def connect_late(rendezvous: Any, name: str, *others: Any) -> Any:
-        native = connect(rendezvous, name, *others)
-        return _core.Delayed(native, weather.delay_s, weather.seed) if name == "monitor" else native
+        native, unreached = connect(rendezvous, name, *others)
+        if name == "monitor":
+            native = _core.Delayed(native, weather.delay_s, weather.seed)
+        return native, unreached
 
     connections._connect = connect_late  # type: ignore[assignment]
     try:
