@@ -19,6 +19,8 @@ ucp_context_h new_ucx_context(const UcxLibrary& ucx, const UcxChoice& choice) {
   for (const char* name : {"POSIX_ERROR_HANDLING", "SYSV_ERROR_HANDLING"})
     ucx.ucp_config_modify(config, name, "y");
   ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", "500ms");
+  // Over several, a long control message comes after a short one sent later.
+  ucx.ucp_config_modify(config, "MAX_EAGER_RAILS", "1");
   const auto choose = [&](const char* name, const std::string& value) {
     if (!value.empty()) check(ucx.ucp_config_modify(config, name, value.c_str()), name);
   };
