@@ -221,7 +221,7 @@ class Ucx(Transport):
         library: str,
         rank: int,
         ranks: int,
-        token: int,
+        key: bytes,
         *,
         transports: str = "",
         net_devices: str = "",

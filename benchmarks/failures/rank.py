@@ -66,7 +66,7 @@ class Rank:
         self.core = core
         self.options = options
         rank, ranks = options["rank"], options["ranks"]
-        ucx = core.Ucx(options["libucp"], rank, ranks, options["token"])
+        ucx = core.Ucx(options["libucp"], rank, ranks, bytes.fromhex(options["key"]))
         folder = Path(options["folder"])
         ucx.connect(share(folder, "address", rank, ranks, ucx.address()))
         reads = share(folder, "reads", rank, ranks, bytes(ucx.readable()))

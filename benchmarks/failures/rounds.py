@@ -135,7 +135,7 @@ def run(case: Case, count: int = 16 << 20) -> Outcome:
         "core": str(next(Path(package.origin).parent.glob("_core*.so"))),
         "libucp": str(Path(libucx.origin).parent / "lib" / "libucp.so.0"),
         "ranks": RANKS,
-        "token": random.getrandbits(64),
+        "key": random.randbytes(16).hex(),
         "phase": case.phase,
         "victim": case.victim,
         "count": count if case.phase == "during" else 100_000,

@@ -2,7 +2,10 @@
 
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "bindings/bindings.h"
+#include "errors.h"
 #include "transport/delayed.h"
 #include "transport/loopback.h"
 #include "transport/ucx.h"
@@ -12,6 +15,7 @@ namespace patallreduce::bindings {
 
 using transport::Delayed;
 using transport::Events;
+using transport::Key;
 using transport::Loopback;
 using transport::LoopbackHub;
 using transport::Token;
@@ -69,13 +73,17 @@ void bind_transport(py::module_& m) {
            "max_delay_s"_a, "seed"_a);
 
   py::class_<Ucx, Transport, std::shared_ptr<Ucx>>(m, "Ucx")
-      .def(py::init([](const std::string& library, int rank, int ranks, std::uint64_t token,
+      .def(py::init([](const std::string& library, int rank, int ranks, const std::string& bytes,
                        std::string transports, std::string net_devices) {
              py::gil_scoped_release release;
-             return std::make_shared<Ucx>(UcxLibrary::open(library), rank, ranks, token,
+             Key key;
+             PATR_CHECK(bytes.size() == sizeof key, std::invalid_argument, "expected a key of ",
+                        sizeof key, " bytes, got one of ", bytes.size());
+             std::memcpy(&key, bytes.data(), sizeof key);
+             return std::make_shared<Ucx>(UcxLibrary::open(library), rank, ranks, key,
                                           UcxChoice{std::move(transports), std::move(net_devices)});
            }),
-           "library"_a, "rank"_a, "ranks"_a, "token"_a, py::kw_only(), "transports"_a = "",
+           "library"_a, "rank"_a, "ranks"_a, "key"_a, py::kw_only(), "transports"_a = "",
            "net_devices"_a = "")
       .def("address", [](const Ucx& ucx) { return py::bytes(ucx.address()); })
       .def("connect",

@@ -15,7 +15,7 @@ namespace {
 // Receives posted ahead while busy: enough to hide a round trip, small enough for a 2 MiB cache.
 constexpr std::size_t window_bytes = 1 << 20;
 
-// A tag is signature (22 bits), sequence number (10), message (18): see wire_tag in transport/.
+// A tag is signature (22 bits), sequence number (10), message (18).
 constexpr int seq_bits = 10;
 constexpr int signature_bits = 22;
 

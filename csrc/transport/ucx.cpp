@@ -38,9 +38,13 @@ bool is_shared_memory(const std::string& resource) {
 
 }  // namespace
 
-Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token,
-         const UcxChoice& choice)
-    : ucx_(library), rank_(rank), ranks_(ranks), token_(token), standing_(token | 1) {
+Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const UcxChoice& choice)
+    : ucx_(library),
+      rank_(rank),
+      ranks_(ranks),
+      key_(key),
+      // In the address, which strangers may see: not the key itself.
+      standing_(SipHash(key).end("stands", 6) | 1) {
   PATR_CHECK(ranks >= 1 && ranks <= max_ranks && rank >= 0 && rank < ranks, TransportError,
              "ucx: expected ranks in 1..", max_ranks, " and a rank below, got rank ", rank, " of ",
              ranks);
@@ -93,10 +97,9 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
              " addresses, got ", addresses.size());
   bool neighbours = false;
   for (int rank = 0; rank < ranks_; ++rank) {
-    peers_.push_back(std::make_unique<Peer>());
+    peers_.push_back(std::make_unique<Peer>(
+        Peer{this, rank, Marks(key_, rank_, rank), Marks(key_, rank, rank_)}));
     Peer& peer = *peers_.back();
-    peer.self = this;
-    peer.rank = rank;
     if (rank == rank_) continue;
     ProcessAddress process;
     const std::string& given = addresses[rank];

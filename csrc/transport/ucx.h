@@ -9,8 +9,12 @@
 // messages between neighbours that can read each other go in one: the sender offers an address,
 // the receiver copies from it and acknowledges.
 //
-//   sender    tag message: offer (24 bytes)          finished
+//   sender    tag message: offer (40 bytes)          finished
 //   receiver           copy from the sender's memory, acknowledgement ->
+//
+// Tags are permuted under a key of the ranks; control messages, offers and acknowledgements carry
+// a code, and all but offers a number (keyed_tags.h). What has a wrong code, or a number that is
+// not above the last one from its sender, is dropped: an offer then is waited for again.
 #pragma once
 
 #include <atomic>
@@ -19,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/keyed_tags.h"
 #include "transport/transport.h"
 #include "transport/ucx_context.h"
 
@@ -26,9 +31,8 @@ namespace patallreduce::transport {
 
 class Ucx final : public Transport {
  public:
-  // `token`: a random number shared by all ranks of the communicator; messages without it are
-  // dropped.
-  Ucx(const UcxLibrary& library, int rank, int ranks, std::uint64_t token, const UcxChoice& choice);
+  // `key`: shared by all ranks, and new: a key used before lets old messages be repeated.
+  Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const UcxChoice& choice);
   ~Ucx() override;
 
   // What the other ranks need to reach this one; opaque, a few hundred bytes.
@@ -66,8 +70,9 @@ class Ucx final : public Transport {
   void send_message(int to, std::uint64_t tag, const void* data, std::size_t bytes,
                     Request* request);
   void send_control(int to, unsigned id, const std::string& bytes);
+  void receive(Request* request);
   void take_offer(Request* request);
-  void acknowledged(int from, std::uint64_t index, std::uint32_t generation);
+  void acknowledged(int from, std::uint64_t index, std::uint64_t generation);
   void turn_worker();
   void lose(Peer& peer, const std::string& reason);
   void check_processes();
@@ -88,7 +93,7 @@ class Ucx final : public Transport {
   const UcxLibrary& ucx_;
   int rank_;
   int ranks_;
-  std::uint64_t token_;
+  Key key_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int worker_fd_ = -1;

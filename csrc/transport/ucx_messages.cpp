@@ -1,4 +1,5 @@
 // Messages over UCX: segments by tag or by offer, control by active message.
+#include <cstddef>
 #include <cstring>
 
 #include "errors.h"
@@ -13,19 +14,18 @@ constexpr std::size_t direct_bytes = 8 * 1024;
 
 constexpr int most_worker_turns = 10'000;
 
-std::uint64_t wire_tag(int sender, std::uint64_t token, std::uint64_t tag) {
-  const std::uint64_t epoch = token & ((std::uint64_t{1} << caller_bits) - 1);
-  return static_cast<std::uint64_t>(sender) << caller_bits | (tag ^ epoch);
+std::uint64_t of_sender(int sender, std::uint64_t number) {
+  return static_cast<std::uint64_t>(sender) << number_bits | number;
 }
 
 struct ControlHeader {
-  std::uint64_t token;
-  std::uint64_t sender;
+  std::uint64_t number;  // with its sender
+  std::uint64_t code;
 };
 
 struct Acknowledgement {
   std::uint64_t index;
-  std::uint32_t generation;
+  std::uint64_t generation;
 };
 
 }  // namespace
@@ -101,19 +101,23 @@ ucs_status_t Ucx::on_control(void* data, const void* header, std::size_t header_
                              void* payload, std::size_t bytes, const ucp_am_recv_param_t* param) {
   Ucx& self = *static_cast<Ucx*>(data);
   ControlHeader from;
-  // Unknown senders and malformed messages are dropped, not answered.
+  // Strangers' messages, malformed and repeated ones are dropped, not answered.
   if (header_bytes != sizeof from || bytes > max_control_bytes) return UCS_OK;
   if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK;
   std::memcpy(&from, header, sizeof from);
-  if (from.token != self.token_ || from.sender >= static_cast<std::uint64_t>(self.ranks_))
-    return UCS_OK;
-  const int sender = static_cast<int>(from.sender);
+  const std::uint64_t sender = from.number >> number_bits;
+  if (sender >= self.peers_.size()) return UCS_OK;
+  Peer& peer = *self.peers_[sender];
+  if (from.code != peer.from.code(id, from.number, payload, bytes)) return UCS_OK;
+  if (from.number <= peer.taken) return UCS_OK;
+  peer.taken = from.number;
   if constexpr (id == control_id) {
-    self.events_.control.push_back({sender, std::string(static_cast<const char*>(payload), bytes)});
+    self.events_.control.push_back(
+        {peer.rank, std::string(static_cast<const char*>(payload), bytes)});
   } else if (bytes == sizeof(Acknowledgement)) {
     Acknowledgement acknowledgement;
     std::memcpy(&acknowledgement, payload, sizeof acknowledgement);
-    self.acknowledged(sender, acknowledgement.index, acknowledgement.generation);
+    self.acknowledged(peer.rank, acknowledgement.index, acknowledgement.generation);
   }
   return UCS_OK;
 }
@@ -132,7 +136,7 @@ void Ucx::send_message(int to, std::uint64_t tag, const void* data, std::size_t 
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   start(request, ucx_.ucp_tag_send_nbx(peers_[to]->endpoint, data, bytes,
-                                       wire_tag(rank_, token_, tag), &param));
+                                       of_sender(rank_, peers_[to]->to.tag(tag)), &param));
 }
 
 void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, Token token) {
@@ -143,9 +147,10 @@ void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, T
   request->token = token;
   if (peer.direct && bytes >= direct_bytes) {
     request->offered = true;
-    request->offer = {reinterpret_cast<std::uint64_t>(data), bytes, request->index,
-                      request->generation};
-    send_message(to, tag, &request->offer, sizeof request->offer, request);
+    Request::Offer& offer = request->offer;
+    offer = {reinterpret_cast<std::uint64_t>(data), bytes, request->index, request->generation, 0};
+    offer.code = peer.to.code(offer_id, tag, &offer, offsetof(Request::Offer, code));
+    send_message(to, tag, &offer, sizeof offer, request);
   } else {
     send_message(to, tag, data, bytes, request);
   }
@@ -159,7 +164,12 @@ void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token
   request->token = token;
   request->data = data;
   request->bytes = bytes;
+  request->tag = tag;
   request->offered = peer.direct && bytes >= direct_bytes;
+  receive(request);
+}
+
+void Ucx::receive(Request* request) {
   ucp_request_param_t param{};
   // Always by callback: the size is checked there.
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -167,10 +177,11 @@ void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token
   param.cb.recv = on_recv;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  void* target = request->offered ? static_cast<void*>(&request->offer) : data;
-  const std::size_t target_bytes = request->offered ? sizeof request->offer : bytes;
-  void* handle = ucx_.ucp_tag_recv_nbx(worker_, target, target_bytes, wire_tag(from, token_, tag),
-                                       ~0ull, &param);
+  void* target = request->offered ? static_cast<void*>(&request->offer) : request->data;
+  const std::size_t bytes = request->offered ? sizeof request->offer : request->bytes;
+  const Peer& peer = *peers_[request->peer];
+  void* handle = ucx_.ucp_tag_recv_nbx(
+      worker_, target, bytes, of_sender(peer.rank, peer.from.tag(request->tag)), ~0ull, &param);
   if (!UCS_PTR_IS_PTR(handle))
     end(request, UCS_PTR_STATUS(handle));
   else if (ucx_.ucp_request_check_status(handle) == UCS_INPROGRESS)
@@ -182,6 +193,11 @@ void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token
 void Ucx::take_offer(Request* request) {
   Peer& peer = *peers_[request->peer];
   const Request::Offer& offer = request->offer;
+  if (offer.code !=
+      peer.from.code(offer_id, request->tag, &offer, offsetof(Request::Offer, code))) {
+    receive(request);
+    return;
+  }
   request->offered = false;
   if (offer.bytes != request->bytes) {
     lose(peer, concat("sent a message of ", offer.bytes, " bytes where ", request->bytes,
@@ -199,7 +215,7 @@ void Ucx::take_offer(Request* request) {
   release(request);
 }
 
-void Ucx::acknowledged(int from, std::uint64_t index, std::uint32_t generation) {
+void Ucx::acknowledged(int from, std::uint64_t index, std::uint64_t generation) {
   if (index >= requests_.size()) return;
   Request* request = requests_[index].get();
   if (request->kind != Request::Kind::send || request->peer != from ||
@@ -219,7 +235,8 @@ void Ucx::send_control(int to, unsigned id, const std::string& bytes) {
   if (peer.lost) return;
   Request* request = new_request(to);
   request->kind = Request::Kind::control;
-  const ControlHeader header{token_, static_cast<std::uint64_t>(rank_)};
+  const std::uint64_t number = of_sender(rank_, ++peer.sent);
+  const ControlHeader header{number, peer.to.code(id, number, bytes.data(), bytes.size())};
   request->payload.assign(reinterpret_cast<const char*>(&header), sizeof header);
   request->payload += bytes;
   ucp_request_param_t param{};

@@ -64,15 +64,15 @@ def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Conne
         first = theirs if rank == 0 else first
         compare(first, theirs, rank)  # before the next is waited for, who may never come
         hosts.append(host.Host(*of_host))
-    public = rendezvous.from_rank_0("token", secrets.token_bytes(8))
-    token = int.from_bytes(rendezvous.secret.derive(public), "little")
+    # Of all ranks, lest who repeats old values to one of them makes it take an old key.
+    public = b"".join(rendezvous.share("random", secrets.token_bytes(16)))
     host.check(hosts)
     transports = host.transports(hosts, rendezvous.rank)
     before = forks.listening()
-    native, unreached = _connect(rendezvous, "address", token, transports)
+    native, unreached = _connect(rendezvous, "address", public, transports)
     aside = None
     if monitor and rendezvous.ranks > 1:
-        aside, unreached_aside = _connect(rendezvous, "monitor", token ^ 1, transports)
+        aside, unreached_aside = _connect(rendezvous, "monitor", public, transports)
         unreached = unreached or unreached_aside
     ports = [*(forks.listening() - before)]
     mine = Met([], [], unreached) if unreached else Met(native.readable(), ports, None)
@@ -116,14 +116,14 @@ def _check_reached(met: list[Met]) -> None:
 
 
 def _connect(
-    rendezvous: Rendezvous, name: str, token: int, transports: str
+    rendezvous: Rendezvous, name: str, public: bytes, transports: str
 ) -> tuple[_core.Ucx, tuple[int | None, str] | None]:
     """The connections to all ranks, and which one cannot be reached, and why."""
     native = _core.Ucx(
         ucx.library_path(),
         rendezvous.rank,
         rendezvous.ranks,
-        token,
+        rendezvous.secret.derive(name, public),
         transports=transports,
         net_devices=environment.get("SOCKET_IFNAME") or "",
     )

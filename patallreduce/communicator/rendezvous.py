@@ -100,7 +100,10 @@ class Rendezvous:
             TransportError: a value was not sealed with this rank's secret.
         """
         self._set(f"{key}/{self.rank}", value)
-        return [self._get(f"{key}/{rank}", rank) for rank in range(self.ranks)]
+        return [
+            value if rank == self.rank else self._get(f"{key}/{rank}", rank)
+            for rank in range(self.ranks)
+        ]
 
     def share_json(self, key: str, value: Any) -> Iterator[Any]:
         """As `share`, for what JSON can say, each as soon as it is there."""

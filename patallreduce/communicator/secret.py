@@ -1,10 +1,10 @@
 """A secret that ranks share and strangers do not know: keeps these out of the rendezvous.
 
 Whoever reaches torch's store can read and write what ranks exchange there. With a secret every
-value carries a code that proves who gave it (HMAC-SHA256), and what marks the communicator's
-messages is derived from the secret: it never goes through the store.
+value carries a code that proves who gave it (HMAC-SHA256), and the keys of the communicator's
+messages are derived from the secret: they never go through the store.
 
-What this does not do: it encrypts nothing, and who can read the network sees the mark.
+What this does not do: it encrypts nothing.
 """
 
 from __future__ import annotations
@@ -81,14 +81,13 @@ class Secret:
             )
         return value
 
-    def derive(self, public: bytes) -> bytes:
-        """8 bytes that only those who know the secret can tell from `public`."""
-        return public if self._key is None else self._code("token", public)[:8]
+    def derive(self, name: str, public: bytes) -> bytes:
+        """A key of 16 bytes; with a secret, only those who know it can tell it from `public`."""
+        return self._code(name, public)[:16]
 
     def _code(self, name: str, value: bytes) -> bytes:
-        assert self._key is not None
         named = len(name).to_bytes(4, "little") + name.encode() + value
-        return hmac.new(self._key, named, hashlib.sha256).digest()
+        return hmac.new(self._key or b"", named, hashlib.sha256).digest()
 
 
 def _error(rank: int, giver: int, what: str) -> _core.TransportError:

@@ -40,11 +40,16 @@ def test_a_secret_on_one_side_only_is_said():
 
 
 def test_what_is_derived_is_not_what_is_public():
-    public = bytes(8)
-    assert Secret(None).derive(public) == public
-    assert len(Secret(KEY).derive(public)) == 8
-    assert Secret(KEY).derive(public) != public != Secret(KEY + b"?").derive(public)
-    assert Secret(KEY).derive(public) == Secret(KEY).derive(public)
+    public = bytes(16)
+    derived = [
+        secret.derive(name, value)
+        for secret in (Secret(None), Secret(KEY), Secret(KEY + b"?"))
+        for name in ("address", "monitor")
+        for value in (public, bytes(15) + b"1")
+    ]
+    assert len({public, *derived}) == 13
+    assert {len(key) for key in derived} == {16}
+    assert Secret(KEY).derive("address", public) == derived[4]
 
 
 def test_short_and_absent_secrets_are_refused(monkeypatch, tmp_path):
@@ -114,3 +119,19 @@ def is_deceived(key):
 
 def test_a_stranger_cannot_give_a_value(processes):
     processes.run(2, is_deceived, KEY.decode())
+
+
+def is_given_old_values(key):
+    """A stranger at the store gives for each rank what it gave an earlier communicator."""
+    rank = dist.get_rank()
+    with knowing(key):
+        rendezvous = Rendezvous(None, 20)
+        old = rendezvous.secret.seal(rendezvous._name(f"random/{rank}"), b"old")
+        rendezvous._set = lambda key, value: rendezvous._store.set(key, old)
+        shared = rendezvous.share("random", b"new")
+    assert (shared[rank], shared[1 - rank]) == (b"new", b"old")
+    dist.barrier()
+
+
+def test_of_what_a_rank_gave_it_hears_nothing_old(processes):
+    processes.run(2, is_given_old_values, KEY.decode())

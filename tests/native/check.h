@@ -84,6 +84,8 @@ void test_streams(Random& random);
 void test_ucx(Random& random, const std::string& libucp);
 // UCX's only if its library is given.
 void test_descriptors(Random& random, const std::string& libucp);
+void test_keyed_tags(Random& random);
+void test_strangers(Random& random, const std::string& libucp);
 
 }  // namespace patallreduce::native
 

@@ -18,6 +18,7 @@ namespace patallreduce::native {
 
 using executor::EngineOptions;
 using transport::Loopback;
+using transport::Key;
 using transport::Ucx;
 using transport::UcxChoice;
 using transport::UcxLibrary;
@@ -67,7 +68,7 @@ void test_descriptors(Random&, const std::string& libucp) {
   set_handler = library.ucp_worker_set_am_recv_handler;
   library.ucp_worker_set_am_recv_handler = set_handler_then_take;
   fails("UCX: cannot make a worker: no file descriptor left",
-        [&] { Ucx(library, 0, 1, 1, UcxChoice{}); });
+        [&] { Ucx(library, 0, 1, Key{}, UcxChoice{}); });
   none_left = false;
 }
 

@@ -45,4 +45,6 @@ int main(int argc, char** argv) {
   run("failures", test_failures);
   run("staging", test_staging);
   run("streams", test_streams);
+  run("keyed_tags", test_keyed_tags);
+  if (!libucp.empty()) run("strangers", [&](Random& random) { test_strangers(random, libucp); });
 }

@@ -1,30 +1,19 @@
 // The same over UCX, its ranks in one process: shared memory moves the data as between processes.
-#include "transport/ucx.h"
-
 #include <atomic>
 
-#include "check.h"
 #include "clock.h"
+#include "over_ucx.h"
 
 namespace patallreduce::native {
 
 using transport::Transport;
-using transport::Ucx;
 using transport::UcxLibrary;
 
 namespace {
 
 std::vector<std::shared_ptr<Transport>> connected(const UcxLibrary& library, int ranks,
                                                   Random& random) {
-  const std::uint64_t token = random();
-  std::vector<std::shared_ptr<Ucx>> transports;
-  std::vector<std::string> addresses;
-  for (int rank = 0; rank < ranks; ++rank) {
-    transports.push_back(
-        std::make_shared<Ucx>(library, rank, ranks, token, transport::UcxChoice{}));
-    addresses.push_back(transports.back()->address());
-  }
-  for (const auto& transport : transports) transport->connect(addresses);
+  const auto transports = over_ucx(library, ranks, random);
   return {transports.begin(), transports.end()};
 }
 

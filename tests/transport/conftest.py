@@ -67,10 +67,13 @@ def loopback(ranks):
     return [_core.Loopback(hub, rank) for rank in range(ranks)]
 
 
-def over_ucx(ranks, tokens=None):
-    """`tokens`: one per rank, where they differ."""
+KEY = bytes(range(16))
+
+
+def over_ucx(ranks, keys=None):
+    """`keys`: one per rank, where they differ."""
     made = [
-        _core.Ucx(ucx.library_path(), rank, ranks, (tokens or [77] * ranks)[rank])
+        _core.Ucx(ucx.library_path(), rank, ranks, (keys or [KEY] * ranks)[rank])
         for rank in range(ranks)
     ]
     addresses = [transport.address() for transport in made]

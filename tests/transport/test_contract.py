@@ -12,7 +12,7 @@ import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator import ucx
 
-from .conftest import World, over_ucx, sleeps
+from .conftest import KEY, World, over_ucx, sleeps
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES_BYTES = [1, 8 * KIB, 8 * KIB + 1, 64 * KIB, MIB, 5 * MIB]
@@ -203,7 +203,7 @@ def changed_in_one_byte(address, number):
     ],
 )
 def test_an_address_that_was_changed_is_refused(change):
-    first, second = (_core.Ucx(ucx.library_path(), rank, 2, 77) for rank in range(2))
+    first, second = (_core.Ucx(ucx.library_path(), rank, 2, KEY) for rank in range(2))
     with pytest.raises(pat.TransportError, match="rank 1 gave.*was changed") as raised:
         first.connect([first.address(), change(second.address())])
     assert raised.value.rank == 1
@@ -211,8 +211,18 @@ def test_an_address_that_was_changed_is_refused(change):
         transport.close(0)
 
 
-def test_ucx_drops_control_messages_without_the_token():
-    world = World(over_ucx(3, tokens=[77, 77, 78]))
+OTHER_KEYS = [changed_in_one_byte(KEY, i) for i in range(16)]
+
+
+@pytest.mark.parametrize("key", [b"", KEY[:-1], KEY + b"x"])
+def test_a_key_of_another_length_is_refused(key):
+    with pytest.raises(ValueError, match=f"a key of 16 bytes, got one of {len(key)}"):
+        _core.Ucx(ucx.library_path(), 0, 2, key)
+
+
+@pytest.mark.parametrize("other_key", OTHER_KEYS[::5])
+def test_ucx_drops_control_messages_under_another_key(other_key):
+    world = World(over_ucx(3, keys=[KEY, KEY, other_key]))
     world[2].transport.control(0, b"stranger")
     world[1].transport.control(0, b"friend")
     world.until(lambda: world[0].control)
@@ -221,9 +231,9 @@ def test_ucx_drops_control_messages_without_the_token():
     world.close()
 
 
-@pytest.mark.parametrize("other_token", [76, 77 + (1 << 20), 77 + (1 << 49)])
-def test_ucx_drops_messages_without_the_token(other_token):
-    world = World(over_ucx(3, tokens=[77, 77, other_token]))
+@pytest.mark.parametrize("other_key", OTHER_KEYS[::5])
+def test_ucx_drops_messages_under_another_key(other_key):
+    world = World(over_ucx(3, keys=[KEY, KEY, other_key]))
     sent, received = message(100, 1), bytearray(100)
     world[0].transport.recv(2, 9, address(received), 100, 1)
     world[2].transport.send(0, 9, address(sent), 100, 2)
