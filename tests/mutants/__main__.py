@@ -2,7 +2,8 @@
 
     python -m tests.mutants [PART OF A NAME ...]
 
-Those of listed.py would cost time, those of guards.py let one rank hold up or mislead others.
+Those of listed.py would cost time, those of guards.py let one rank hold up or mislead others,
+those of strangers.py let strangers speak.
 Works in a copy of the tree. With ccache (CC="ccache gcc" CXX="ccache g++") a mutant takes a minute;
 without, everything is compiled each time. Prints a line per mutant, keeps
 one JSON line per mutant, and ends with 1 if one survived.
@@ -26,6 +27,7 @@ import libucx
 from .guards import GUARDS
 from .listed import MUTANTS
 from .mutant import Mutant
+from .strangers import STRANGERS
 
 TOP = Path(__file__).parents[2]
 PROGRAM = Path("build/strict/core_tests")
@@ -36,7 +38,10 @@ STAGES = [
     ["-n", "2", "-m", "not slow and not alone", *TESTS],
     ["-n", "0", "-m", "alone and not slow", *TESTS],
 ]
-GUARD_STAGES = [["-n", "0", "tests/executor/test_protocol.py", "tests/native"]]
+GUARD_STAGES = [
+    ["-n", "0", "tests/executor/test_protocol.py", "tests/native"],
+    ["-n", "0", "tests/transport", "tests/communicator/test_secret.py"],
+]
 
 
 def main() -> int:
@@ -51,7 +56,7 @@ def main() -> int:
     options = parser.parse_args()
     wanted = [
         mutant
-        for mutant in [*MUTANTS, *GUARDS]
+        for mutant in [*MUTANTS, *GUARDS, *STRANGERS]
         if not options.names or any(name in mutant.name for name in options.names)
     ]
     options.out.parent.mkdir(parents=True, exist_ok=True)
