@@ -38,7 +38,8 @@ STAGES = [
     ["-n", "2", "-m", "not slow and not alone", *TESTS],
     ["-n", "0", "-m", "alone and not slow", *TESTS],
 ]
-GUARD_STAGES = [
+WITHOUT_TRAINING = [*GUARDS, *STRANGERS]
+WITHOUT_TRAINING_STAGES = [
     ["-n", "0", "tests/executor/test_protocol.py", "tests/native"],
     ["-n", "0", "tests/transport", "tests/communicator/test_secret.py"],
 ]
@@ -56,7 +57,7 @@ def main() -> int:
     options = parser.parse_args()
     wanted = [
         mutant
-        for mutant in [*MUTANTS, *GUARDS, *STRANGERS]
+        for mutant in [*MUTANTS, *WITHOUT_TRAINING]
         if not options.names or any(name in mutant.name for name in options.names)
     ]
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +107,7 @@ def killed_by(tree: Path, mutant: Mutant) -> tuple[str | None, float]:
     try:
         build(tree, mutant)  # without the one before it, if nothing else
         killer = None
-        for stage in GUARD_STAGES if mutant in GUARDS else STAGES:
+        for stage in WITHOUT_TRAINING_STAGES if mutant in WITHOUT_TRAINING else STAGES:
             killer = killer or failing(tree, stage)
     finally:
         file.write_text(text, encoding="utf-8")
@@ -134,7 +135,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def build(tree: Path, mutant: Mutant) -> None:
     """Compile the core of the tree, and for a guard the native tests."""
     commands = [[sys.executable, "setup.py", "-q", "build_ext", "--inplace"]]
-    if mutant in GUARDS:
+    if mutant in WITHOUT_TRAINING:
         include = Path(libucx.__file__).parent / "include"
         commands.append(["make", "-j2", str(PROGRAM), f"INCLUDE={include}"])
     for command in commands:
