@@ -3,8 +3,7 @@
 //
 // Codes are SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012), made for short messages. Tags are
 // permuted by a balanced Feistel network of four rounds (Luby and Rackoff, SIAM J. Comput. 17,
-// 1988) with SipHash as its round function, so tags that differ stay different. Both are compiled
-// small, not fast in a loop: between two messages the caches forget them.
+// 1988) with SipHash as its round function, so tags that differ stay different.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +60,6 @@ class SipHash {
     const auto turned = [](std::uint64_t word, int bits) {
       return word << bits | word >> (64 - bits);
     };
-#pragma GCC unroll 1
     for (int i = 0; i < count; ++i) {
       v0_ += v1_;
       v2_ += v3_;
@@ -91,12 +89,11 @@ class Marks {
         codes_{word_of(key, 2, sender, receiver), word_of(key, 3, sender, receiver)} {}
 
   // Another number of 50 bits for each `tag` of 50 bits.
-  [[gnu::noinline]] std::uint64_t tag(std::uint64_t tag) const {
+  std::uint64_t tag(std::uint64_t tag) const {
     constexpr int half_bits = tag_bits / 2;
     constexpr std::uint64_t half = (1u << half_bits) - 1;
     std::uint64_t left = tag >> half_bits;
     std::uint64_t right = tag & half;
-#pragma GCC unroll 1
     for (std::uint64_t round = 0; round < 4; ++round) {
       const std::uint64_t mixed = left ^ (SipHash(tags_).end(round << 32 | right, 7) & half);
       left = right;
@@ -106,8 +103,8 @@ class Marks {
   }
 
   // Proves that the sender sent these bytes, as a message of that kind with that number.
-  [[gnu::noinline]] std::uint64_t code(std::uint64_t kind, std::uint64_t number, const void* data,
-                                       std::size_t bytes) const {
+  std::uint64_t code(std::uint64_t kind, std::uint64_t number, const void* data,
+                     std::size_t bytes) const {
     SipHash hash(codes_);
     hash.mix(kind);
     hash.mix(number);
