@@ -223,6 +223,7 @@ class Ucx(Transport):
         ranks: int,
         key: bytes,
         *,
+        secret: bool = True,
         transports: str = "",
         net_devices: str = "",
     ) -> None: ...

@@ -12,9 +12,9 @@
 //   sender    tag message: offer (40 bytes)          finished
 //   receiver           copy from the sender's memory, acknowledgement ->
 //
-// Tags are permuted under a key of the ranks; control messages, offers and acknowledgements carry
-// a code, and all but offers a number (keyed_tags.h). What has a wrong code, or a number that is
-// not above the last one from its sender, is dropped: an offer then is waited for again.
+// Tags depend on a key of the ranks; control messages, offers and acknowledgements carry a code,
+// and all but offers a number (keyed_tags.h). What has a wrong code, or a number that is not above
+// the last one from its sender, is dropped: an offer then is waited for again.
 #pragma once
 
 #include <atomic>

@@ -124,6 +124,7 @@ def _connect(
         rendezvous.rank,
         rendezvous.ranks,
         rendezvous.secret.derive(name, public),
+        secret=rendezvous.secret.known,
         transports=transports,
         net_devices=environment.get("SOCKET_IFNAME") or "",
     )

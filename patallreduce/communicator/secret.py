@@ -56,9 +56,14 @@ class Secret:
             what = f"PATALLREDUCE_SECRET_FILE: {error.strerror}"
             raise OSError(error.errno, what, error.filename) from None
 
+    @property
+    def known(self) -> bool:
+        """Do ranks share one?"""
+        return self._key is not None
+
     def seal(self, name: str, value: bytes) -> bytes:
         """`value`, to be opened under the same name only."""
-        if self._key is None:
+        if not self.known:
             return _PLAIN + value
         return _SEALED + self._code(name, value) + value
 
@@ -68,9 +73,9 @@ class Secret:
         Without a secret there is nothing to prove, and with one no value goes unproved.
         """
         mark, rest = sealed[:1], sealed[1:]
-        if self._key is None and mark == _PLAIN:
+        if not self.known and mark == _PLAIN:
             return rest
-        if self._key is None:
+        if not self.known:
             raise _error(rank, giver, f"rank {giver} has a secret and rank {rank} has none")
         if mark != _SEALED:
             raise _error(rank, giver, f"rank {rank} has a secret and rank {giver} has none")

@@ -17,8 +17,8 @@
 namespace patallreduce::native {
 
 using executor::EngineOptions;
-using transport::Loopback;
 using transport::Key;
+using transport::Loopback;
 using transport::Ucx;
 using transport::UcxChoice;
 using transport::UcxLibrary;

@@ -77,6 +77,21 @@ void tags_are_permuted(Random& random) {
   for (const int count : alike) CHECK(count == 0);
 }
 
+// Marks of a communicator, which cost nothing.
+void nothing_is_proved_without_a_secret(Random& random) {
+  constexpr std::uint64_t all = std::uint64_t{1} << Marks::tag_bits;
+  const Key key{random(), random(), false};
+  const Marks marks(key, 1, 2), other({key.low ^ 1, key.high, false}, 1, 2);
+  const std::uint64_t mask = marks.tag(0);
+  CHECK(mask < all && other.tag(0) != mask && Marks(key, 2, 1).tag(0) != mask);
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t tag = random() % all;
+    CHECK(marks.tag(tag) == (tag ^ mask));
+    CHECK(marks.code(1, random(), &tag, sizeof tag) == marks.code(2, 0, nullptr, 0));
+  }
+  CHECK(marks.code(1, 0, nullptr, 0) != other.code(1, 0, nullptr, 0));
+}
+
 // The same on every machine, or protocol_version says so.
 void tags_last() {
   const Marks marks({0x0706050403020100, 0x0f0e0d0c0b0a0908}, 1, 2);
@@ -89,6 +104,7 @@ void tags_last() {
 void test_keyed_tags(Random& random) {
   siphash_is_as_published();
   tags_are_permuted(random);
+  nothing_is_proved_without_a_secret(random);
   tags_last();
 }
 

@@ -1,5 +1,6 @@
 """Ranks of one process over each transport."""
 
+import functools
 import select
 import time
 
@@ -70,10 +71,10 @@ def loopback(ranks):
 KEY = bytes(range(16))
 
 
-def over_ucx(ranks, keys=None):
+def over_ucx(ranks, keys=None, *, secret=False):
     """`keys`: one per rank, where they differ."""
     made = [
-        _core.Ucx(ucx.library_path(), rank, ranks, (keys or [KEY] * ranks)[rank])
+        _core.Ucx(ucx.library_path(), rank, ranks, (keys or [KEY] * ranks)[rank], secret=secret)
         for rank in range(ranks)
     ]
     addresses = [transport.address() for transport in made]
@@ -82,7 +83,11 @@ def over_ucx(ranks, keys=None):
     return made
 
 
-TRANSPORTS = {"loopback": loopback, "ucx": over_ucx}
+TRANSPORTS = {
+    "loopback": loopback,
+    "ucx": over_ucx,
+    "ucx with a secret": functools.partial(over_ucx, secret=True),
+}
 
 
 @pytest.fixture(params=TRANSPORTS)

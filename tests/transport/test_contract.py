@@ -220,9 +220,10 @@ def test_a_key_of_another_length_is_refused(key):
         _core.Ucx(ucx.library_path(), 0, 2, key)
 
 
+@pytest.mark.parametrize("secret", [False, True])
 @pytest.mark.parametrize("other_key", OTHER_KEYS[::5])
-def test_ucx_drops_control_messages_under_another_key(other_key):
-    world = World(over_ucx(3, keys=[KEY, KEY, other_key]))
+def test_ucx_drops_control_messages_under_another_key(other_key, secret):
+    world = World(over_ucx(3, keys=[KEY, KEY, other_key], secret=secret))
     world[2].transport.control(0, b"stranger")
     world[1].transport.control(0, b"friend")
     world.until(lambda: world[0].control)
@@ -231,9 +232,10 @@ def test_ucx_drops_control_messages_under_another_key(other_key):
     world.close()
 
 
+@pytest.mark.parametrize("secret", [False, True])
 @pytest.mark.parametrize("other_key", OTHER_KEYS[::5])
-def test_ucx_drops_messages_under_another_key(other_key):
-    world = World(over_ucx(3, keys=[KEY, KEY, other_key]))
+def test_ucx_drops_messages_under_another_key(other_key, secret):
+    world = World(over_ucx(3, keys=[KEY, KEY, other_key], secret=secret))
     sent, received = message(100, 1), bytearray(100)
     world[0].transport.recv(2, 9, address(received), 100, 1)
     world[2].transport.send(0, 9, address(sent), 100, 2)
