@@ -78,8 +78,8 @@ bool Watch::waits_too_long_for_plan(const Waiting& waiting) const {
 }
 
 void Watch::time_out(const Waiting& waiting) const {
-  const auto [culprit_rank, text] = culprit(waiting.seq);
   const int waits_for = waiting.operation ? waiting.operation->waiting_for() : -1;
+  const auto [culprit_rank, text] = culprit(waiting.seq, waits_for);
   throw TransportTimeout(
       concat("collective ", waiting.seq, " (", describe(waiting.call), ") did not finish within ",
              waiting.timeout_s, " s on rank ", rank_, ": ", text,
@@ -97,13 +97,16 @@ std::vector<int> Watch::silent() const {
   return silent;
 }
 
-std::pair<int, std::string> Watch::culprit(std::uint64_t seq) const {
+std::pair<int, std::string> Watch::culprit(std::uint64_t seq, int waits_for) const {
   const std::vector<int> silent = this->silent();
   std::vector<int> absent;
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer)
     if (peer != rank_ && peers_[peer].called <= seq) absent.push_back(peer);
-  if (!silent.empty())
-    return {silent[0], list(silent) + " did not answer (stopped, or cut off the network)"};
+  if (!silent.empty()) {
+    const bool waits_for_one = std::count(silent.begin(), silent.end(), waits_for) > 0;
+    return {waits_for_one ? waits_for : silent[0],
+            list(silent) + " did not answer (stopped, or cut off the network)"};
+  }
   if (!absent.empty()) return {absent[0], list(absent) + " had not called it"};
   return {-1, "all ranks had called it and answered"};
 }

@@ -59,8 +59,9 @@ class Watch {
   void start_asking_anew();
   void miss(const Waiting& waiting) const;
   [[noreturn]] void time_out(const Waiting& waiting) const;
-  // Who holds up collective `seq`: the silent, else those that have not called, else nobody.
-  std::pair<int, std::string> culprit(std::uint64_t seq) const;
+  // Who holds up collective `seq`: the silent, the one waited for before others, else those that
+  // have not called, else nobody.
+  std::pair<int, std::string> culprit(std::uint64_t seq, int waits_for) const;
 
   const int rank_;
   std::vector<Snapshot::Peer> peers_;

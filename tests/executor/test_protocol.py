@@ -53,8 +53,10 @@ def started(engine, peers):
     return engine
 
 
-def call_of(algorithm, count=300):
-    return _core.Call(count, _core.Dtype.float32, _core.Op.sum, -1, algorithm, 3, [], 0.0)
+def call_of(algorithm, count=300, arrivals_s=()):
+    return _core.Call(
+        count, _core.Dtype.float32, _core.Op.sum, -1, algorithm, 3, [*arrivals_s], 0.0
+    )
 
 
 @pytest.mark.parametrize("teller", [0, 2])
@@ -182,6 +184,19 @@ def test_who_was_held_up_takes_what_the_others_took_without_it(engine_and_peers)
     assert type(error) is pat.TransportTimeout
     assert (str(error), error.rank) == ("rank 1 did not answer", 1)
     assert error.completed == 0, "it has none of the results that the others have"
+
+
+@pytest.mark.parametrize("arrivals_s", [(0.0, 0.2, 0.1), (0.1, 0.2, 0.0)])
+def test_of_silent_ranks_the_one_waited_for_is_named(engine_and_peers, arrivals_s):
+    engine, peers = engine_and_peers
+    started(engine, peers)
+    before = arrivals_s.index(0.1)  # in the chain that ends here
+    tensor = torch.ones(300)
+    ticket = engine.begin(tensor.data_ptr(), call_of("slt", arrivals_s=arrivals_s), 1.0)
+    with pytest.raises(pat.TransportTimeout, match="ranks 0, 2 did not answer") as raised:
+        engine.wait(ticket)
+    assert f"it waited for rank {before}" in str(raised.value)
+    assert raised.value.rank == before
 
 
 def test_a_rank_that_tells_nothing_is_not_waited_for_long(engine_and_peers):
