@@ -93,7 +93,8 @@ void bind_transport(py::module_& m) {
              ucx.connect(std::vector<std::string>(addresses.begin(), addresses.end()));
            })
       .def("readable", &Ucx::readable)
-      .def("set_direct", &Ucx::set_direct, "ranks"_a);
+      .def("set_direct", &Ucx::set_direct, "ranks"_a)
+      .def("close_in_child", &Ucx::close_in_child);
 
   m.def(
       "ucx_library",

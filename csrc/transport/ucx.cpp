@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <optional>
 #include <set>
 
 #include "clock.h"
@@ -21,11 +22,43 @@ namespace {
 // left half done never ends; without progress nothing touches its memory.
 constexpr double forced_close_s = 0.1;
 
+constexpr std::size_t longest_address = 1 << 20;
+
+// How to reach a rank: what its address says.
+struct Address {
+  ProcessAddress process;
+  std::set<End> ends;  // where it listens
+  std::string worker;  // UCX's
+};
+
 // Of an address, before it: UCX takes bytes that are none for an address, and aborts the process.
-std::uint64_t checksum(const char* bytes, std::size_t count) {
+std::uint64_t checksum(const std::string& bytes) {
   Hash hash;
-  hash.mix(bytes, count);
+  hash.mix(bytes.data(), bytes.size());
   return hash.value;
+}
+
+std::string encode(const Address& address) {
+  Writer writer;
+  writer.put(address.process);
+  writer.put(static_cast<std::uint32_t>(address.ends.size()));
+  for (const End& end : address.ends) writer.put(end);
+  writer.put(address.worker);
+  Writer sum;
+  sum.put(checksum(writer.bytes));
+  return sum.bytes + writer.bytes;
+}
+
+std::optional<Address> decode(const std::string& bytes) {
+  Reader reader(bytes);
+  const auto sum = reader.get<std::uint64_t>();
+  if (!reader.good() || sum != checksum(bytes.substr(sizeof sum))) return std::nullopt;
+  Address address{reader.get<ProcessAddress>(), {}, {}};
+  for (auto left = reader.get<std::uint32_t>(); left > 0 && reader.good(); --left)
+    address.ends.insert(reader.get<End>());
+  address.worker = reader.text(longest_address);
+  if (!reader.finished() || address.worker.empty()) return std::nullopt;
+  return address;
 }
 
 bool is_one_of(const std::string& resource, const std::set<std::string>& transports) {
@@ -49,6 +82,7 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const U
              "ucx: expected ranks in 1..", max_ranks, " and a rank below, got rank ", rank, " of ",
              ranks);
   context_ = new_ucx_context(ucx_, choice);
+  const std::set<End> others = listening();
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
@@ -65,6 +99,9 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const U
   };
   listen(control_id, on_control<control_id>);
   listen(acknowledgement_id, on_control<acknowledgement_id>);
+  const std::set<End> now = listening();
+  std::set_difference(now.begin(), now.end(), others.begin(), others.end(),
+                      std::inserter(ends_, ends_.end()));
   processes_fd_ = epoll_create1(EPOLL_CLOEXEC);
   if (status != UCS_OK || processes_fd_ < 0) {
     const char* const why =
@@ -79,17 +116,15 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const U
 Ucx::~Ucx() { close(0); }
 
 std::string Ucx::address() const {
-  const ProcessAddress process = own_process_address(standing_);
   ucp_worker_attr_t attributes{};
   attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS;
   const ucs_status_t status = ucx_.ucp_worker_query(worker_, &attributes);
   PATR_CHECK(status == UCS_OK, TransportError,
              "UCX: no worker address: ", ucx_.ucs_status_string(status));
-  std::string address(reinterpret_cast<const char*>(&process), sizeof process);
-  address.append(reinterpret_cast<const char*>(attributes.address), attributes.address_length);
+  const std::string worker(reinterpret_cast<const char*>(attributes.address),
+                           attributes.address_length);
   ucx_.ucp_worker_release_address(worker_, attributes.address);
-  const std::uint64_t sum = checksum(address.data(), address.size());
-  return std::string(reinterpret_cast<const char*>(&sum), sizeof sum) + address;
+  return encode({own_process_address(standing_), ends_, worker});
 }
 
 void Ucx::connect(const std::vector<std::string>& addresses) {
@@ -101,23 +136,18 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
         Peer{this, rank, Marks(key_, rank_, rank), Marks(key_, rank, rank_)}));
     Peer& peer = *peers_.back();
     if (rank == rank_) continue;
-    ProcessAddress process;
-    const std::string& given = addresses[rank];
-    std::uint64_t sum = 0;
-    constexpr std::size_t begin = sizeof sum + sizeof process;
-    if (given.size() > begin) std::memcpy(&sum, given.data(), sizeof sum);
-    const bool whole = given.size() > begin &&
-                       sum == checksum(given.data() + sizeof sum, given.size() - sizeof sum);
-    if (!whole) {
-      throw TransportError(concat("ucx: rank ", rank_, ": the address that rank ", rank,
-                                  " gave, of ", given.size(), " bytes, was changed on its way"),
-                           rank);
+    const auto address = decode(addresses[rank]);
+    if (!address) {
+      throw TransportError(
+          concat("ucx: rank ", rank_, ": the address that rank ", rank, " gave, of ",
+                 addresses[rank].size(), " bytes, was changed on its way"),
+          rank);
     }
-    std::memcpy(&process, given.data() + sizeof sum, sizeof process);
+    ends_.insert(address->ends.begin(), address->ends.end());
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(given.data() + begin);
+    params.address = reinterpret_cast<const ucp_address_t*>(address->worker.data());
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = on_error;
     params.err_handler.arg = &peer;
@@ -127,7 +157,7 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
                                   ucx_.ucs_status_string(status)),
                            rank);
     }
-    peer.neighbour = Neighbour(process);
+    peer.neighbour = Neighbour(address->process);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u32 = static_cast<std::uint32_t>(rank);
@@ -187,6 +217,21 @@ void Ucx::drain(double timeout_s, Pending pending) {
   }
 }
 
+// What was sent has left, or its connection will take no more: to end it, UCX sends a last message
+// and tries for as long as there is no room for it.
+void Ucx::flush(double timeout_s) {
+  const double until_s = now_s() + timeout_s;
+  if (timeout_s > 0) {
+    const ucp_request_param_t param{};
+    void* handle = ucx_.ucp_worker_flush_nbx(worker_, &param);
+    if (UCS_PTR_IS_PTR(handle)) {
+      drain(timeout_s, [&] { return ucx_.ucp_request_check_status(handle) == UCS_INPROGRESS; });
+      ucx_.ucp_request_free(handle);
+    }
+  }
+  shut_down_blocked(ends_, until_s - now_s());
+}
+
 void Ucx::close_endpoints(double timeout_s, bool force) {
   std::vector<void*> closing;
   for (auto& peer : peers_) {
@@ -226,6 +271,7 @@ void Ucx::cancel_all() {
 void Ucx::abandon() {
   if (!worker_ || abandoned_) return;
   cancel_all();
+  flush(0);
   close_endpoints(forced_close_s, true);
   drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   events_.clear();
@@ -235,12 +281,14 @@ void Ucx::close(double timeout_s) {
   if (!worker_) return;
   if (!abandoned_) {
     // What was sent is flushed to those that still listen; then nothing is left to hear.
+    flush(timeout_s);
     close_endpoints(timeout_s, timeout_s <= 0);
     cancel_all();
     drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   }
   peers_.clear();
   ::close(processes_fd_);
+  flush(0);
   const Quiet quiet(ucx_);
   ucx_.ucp_worker_destroy(worker_);
   ucx_.ucp_cleanup(context_);

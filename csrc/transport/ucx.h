@@ -20,10 +20,12 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "transport/keyed_tags.h"
+#include "transport/sockets.h"
 #include "transport/transport.h"
 #include "transport/ucx_context.h"
 
@@ -35,7 +37,7 @@ class Ucx final : public Transport {
   Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const UcxChoice& choice);
   ~Ucx() override;
 
-  // What the other ranks need to reach this one; opaque, a few hundred bytes.
+  // What the other ranks need to reach this one, before connect(); opaque, a few hundred bytes.
   std::string address() const;
   // Opens an endpoint to every rank. addresses[rank] as from address().
   void connect(const std::vector<std::string>& addresses);
@@ -56,6 +58,8 @@ class Ucx final : public Transport {
   bool only_sockets() const override { return only_sockets_; }
   bool arm() override;
   std::vector<int> event_fds() const override;
+  // In a forked child: without its parent's connections, which stand as long as anybody has one.
+  void close_in_child() const { transport::close_in_child(ends_); }
   void abandon() override;
   void close(double timeout_s) override;
 
@@ -77,6 +81,7 @@ class Ucx final : public Transport {
   void lose(Peer& peer, const std::string& reason);
   void check_processes();
   void cancel_all();
+  void flush(double timeout_s);
   void close_endpoints(double timeout_s, bool force);
   // Progresses until `pending()` is false or the time is up.
   template <typename Pending>
@@ -102,6 +107,7 @@ class Ucx final : public Transport {
   std::vector<std::unique_ptr<Request>> requests_;  // all ever made, reused through free_
   std::vector<Request*> free_;
   std::deque<Request*> offers_;  // received, to be copied
+  std::set<End> ends_;           // where its ranks listen, this one included
   Events events_;
   int direct_peers_ = 0;
   bool only_sockets_ = false;

@@ -47,6 +47,7 @@ const UcxLibrary& UcxLibrary::open(const std::string& libucp) {
   FIND(ucp_worker_query);
   FIND(ucp_worker_release_address);
   FIND(ucp_worker_progress);
+  FIND(ucp_worker_flush_nbx);
   FIND(ucp_worker_get_efd);
   FIND(ucp_worker_arm);
   FIND(ucp_worker_set_am_recv_handler);

@@ -26,6 +26,7 @@ struct UcxLibrary {
   decltype(&::ucp_worker_query) ucp_worker_query;
   decltype(&::ucp_worker_release_address) ucp_worker_release_address;
   decltype(&::ucp_worker_progress) ucp_worker_progress;
+  decltype(&::ucp_worker_flush_nbx) ucp_worker_flush_nbx;
   decltype(&::ucp_worker_get_efd) ucp_worker_get_efd;
   decltype(&::ucp_worker_arm) ucp_worker_arm;
   decltype(&::ucp_worker_set_am_recv_handler) ucp_worker_set_am_recv_handler;

@@ -28,7 +28,6 @@ class Met(NamedTuple):
     """What one rank tells the others once it has connected; JSON carries it."""
 
     readable: list[int]  # ranks whose memory it can read
-    ports: list[int]  # at which it listens
     unreached: tuple[int | None, str] | None  # whom, and why; all else is empty then
 
 
@@ -68,18 +67,16 @@ def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Conne
     public = b"".join(rendezvous.share("random", secrets.token_bytes(16)))
     host.check(hosts)
     transports = host.transports(hosts, rendezvous.rank)
-    before = forks.listening()
     native, unreached = _connect(rendezvous, "address", public, transports)
     aside = None
     if monitor and rendezvous.ranks > 1:
         aside, unreached_aside = _connect(rendezvous, "monitor", public, transports)
         unreached = unreached or unreached_aside
-    ports = [*(forks.listening() - before)]
-    mine = Met([], [], unreached) if unreached else Met(native.readable(), ports, None)
+    mine = Met([] if unreached else native.readable(), unreached)
     met = [Met(*values) for values in rendezvous.share_json("met", mine)]
     _check_reached(met)
     native.set_direct([rank for rank in native.readable() if native.rank in met[rank].readable])
-    forks.let_go(native, {port for one in met for port in one.ports})
+    forks.let_go(native, aside)
     local_ranks = sum(one.name == hosts[rendezvous.rank].name for one in hosts)
     name = hashlib.sha256(public).hexdigest()[:8]
     return Connections(native, aside, local_ranks, rendezvous, name)

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import patallreduce as pat
-from patallreduce.communicator import forks, host
+from patallreduce.communicator import host
 
 
 def sums(communicator):
@@ -22,10 +23,42 @@ def sums(communicator):
         assert tensor.eq(communicator.ranks).all()
 
 
+def sockets():
+    """This process's sockets of TCP."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # such as the one that listed them
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as one:
+                if one.family in (socket.AF_INET, socket.AF_INET6):
+                    yield one
+
+
+def port(name_of):
+    """The port of what `socket.getsockname` or `getpeername` gives."""
+    with contextlib.suppress(OSError):  # not connected
+        return name_of()[1]
+    return None
+
+
+def listening():
+    return {
+        port(one.getsockname)
+        for one in sockets()
+        if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    }
+
+
+def ends():
+    """The ports of both ends of this process's connections, and at which it listens."""
+    both = [(port(one.getsockname), port(one.getpeername)) for one in sockets()]
+    return {end for two in both for end in two} - {None}
+
+
 def listens_nowhere():
-    before = forks.listening()
+    before = listening()
     with pat.Communicator(timeout_s=20) as communicator:
-        assert forks.listening() == before
+        assert listening() == before
         sums(communicator)
         assert communicator.session.transport.readable()
 
@@ -35,8 +68,9 @@ def test_ranks_that_share_a_host_listen_at_no_port(processes):
 
 
 def listens_if_told():
+    before = listening()
     with with_tcp(), pat.Communicator(timeout_s=20) as communicator:
-        assert forks.listening()
+        assert listening() > before
         sums(communicator)
 
 
@@ -53,20 +87,13 @@ def test_who_asks_for_tcp_gets_it(processes):
     processes.run(2, listens_if_told)
 
 
-def ends():
-    """The ports of both ends of this process's connections, and at which it listens."""
-    both = [(forks._port(s.getsockname), forks._port(s.getpeername)) for _, s in forks._sockets()]
-    return {port for ports in both for port in ports} - {None}
-
-
 def forks_a_child():
     """The child has none of its parent's connections; the parent keeps them."""
     before = ends()
     with with_tcp(), pat.Communicator(timeout_s=20) as communicator:
         sums(communicator)
-        ports = set().union(*forks._ports.values())
-        assert len(ports) >= 4  # of two ranks, two workers each
-        assert ports & ends()
+        during = ends()
+        assert len(during - before) >= 4  # of two ranks, two workers each
         with socket.create_server(("127.0.0.1", 0)) as another:
             child = os.fork()
             if child == 0:
@@ -76,7 +103,7 @@ def forks_a_child():
                     code = 0
                 os._exit(code)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert ports & ends()
+        assert ends() == during
         sums(communicator)
 
 

@@ -1,11 +1,20 @@
 // The same over UCX, its ranks in one process: shared memory moves the data as between processes.
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "clock.h"
 #include "over_ucx.h"
 
 namespace patallreduce::native {
 
+using transport::Events;
 using transport::Transport;
 using transport::UcxLibrary;
 
@@ -49,11 +58,67 @@ void deadlines_hold_in_a_flood(UcxLibrary library, Random& random) {
   flood_until_s = 0;
 }
 
+std::vector<int> connections() {
+  std::vector<int> found;
+  for (int socket = 3; socket < 256; ++socket) {
+    sockaddr_in peer;
+    socklen_t length = sizeof peer;
+    if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.sin_family == AF_INET)
+      found.push_back(socket);
+  }
+  return found;
+}
+
+int unread(int socket) {
+  int bytes = 0;
+  ioctl(socket, FIONREAD, &bytes);
+  return bytes;
+}
+
+// As if nothing reached its other end any more.
+void fill(int connection) {
+  const std::string bytes(1 << 16, 'x');
+  for (int tries = 0; tries < 20; ++tries) {  // the system moves some on meanwhile
+    while (send(connection, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
+    while (send(connection, bytes.data(), 1, MSG_DONTWAIT) > 0) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// UCX would try for ever to tell its other end that it leaves.
+void connections_that_take_nothing_are_shut_down(const UcxLibrary& library, Random& random) {
+  for (const bool fails : {false, true}) {
+    const auto ranks = over_ucx(library, 2, random, {"tcp", ""});
+    Events events;
+    for (int rank = 0; rank < 2; ++rank) ranks[rank]->control(1 - rank, "here");
+    const auto none_unread = [] {
+      const auto all = connections();
+      return std::none_of(all.begin(), all.end(), [](int one) { return unread(one) > 0; });
+    };
+    for (int quiet = 0; events.control.size() < 2 || quiet < 100;
+         quiet = none_unread() ? quiet + 1 : 0)
+      for (const auto& rank : ranks) rank->progress(events);
+    int own = -1, other = -1;
+    for (ranks[0]->control(1, "not read"); other < 0; ranks[0]->progress(events))
+      for (const int connection : connections()) (unread(connection) ? other : own) = connection;
+    own = dup(own);
+    fill(own);
+    if (fails) ranks[0]->abandon();
+    ranks[0]->close(0.2);
+    CHECK(send(own, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EPIPE);
+    close(own);
+    std::string bytes(1 << 16, '\0');  // UCX would take them for messages
+    while (recv(other, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
+  }
+}
+
 }  // namespace
 
 void test_ucx(Random& random, const std::string& libucp) {
   const UcxLibrary& library = UcxLibrary::open(libucp);
   deadlines_hold_in_a_flood(library, random);
+  connections_that_take_nothing_are_shut_down(library, random);
   for (const int ranks : {2, 3}) {
     auto engines = engines_over(connected(library, ranks, random));
     random_collectives(engines, random, 8, 300000);
