@@ -18,7 +18,7 @@ from pybind11.setup_helpers import ParallelCompile, Pybind11Extension, build_ext
 from setuptools import Extension, find_packages, setup
 
 KERNELS = "libpatallreduce_cuda"
-OLDEST, NEWEST = 70, 100  # compute capability times ten; later GPUs compile PTX when they load it
+OLDEST = 70  # compute capability times ten
 
 
 def ucx_include() -> str:
@@ -97,7 +97,7 @@ class BuildWithKernels(build_ext):
             # CUDA's runtime goes in, unseen: the process may hold another one, of torch.
             hidden = "-Xlinker=--exclude-libs,ALL"
             link = ["-shared", "-cudart=static", hidden, "-Xlinker=-z,defs"]
-            subprocess.run([nvcc, *link, *objects, "-o", str(library)], check=True)
+            subprocess.run([nvcc, *link, *targets, *objects, "-o", str(library)], check=True)
         except subprocess.CalledProcessError as error:
             raise SystemExit(
                 f"patallreduce: {nvcc} failed; PATALLREDUCE_WITH_CUDA=0 builds without GPU kernels"
@@ -110,23 +110,57 @@ def build_jobs() -> int:
 
 
 def architectures(nvcc: str) -> tuple[str, list[str]]:
-    """Machine code for all of sm_70 to sm_100 that nvcc knows, PTX of the last for later ones.
+    """What to compile for: as TORCH_CUDA_ARCH_LIST says, else for the GPUs of this machine.
+
+    Without that list, PTX of the oldest architecture is added, which any other GPU compiles when it
+    first loads the kernels.
 
     Returns:
         A line for people, and nvcc's options.
     """
     listed = subprocess.run([nvcc, "--list-gpu-code"], check=True, capture_output=True, text=True)
     known = sorted({int(number) for number in re.findall(r"^sm_(\d+)$", listed.stdout, re.M)})
-    chosen = [number for number in known if OLDEST <= number <= NEWEST]
-    if not chosen:
-        raise SystemExit(f"patallreduce: {nvcc} knows none of sm_{OLDEST} to sm_{NEWEST}")
+    known = [number for number in known if number >= OLDEST]
+    if not known:
+        raise SystemExit(f"patallreduce: {nvcc} knows nothing from sm_{OLDEST} on")
+    asked = os.environ.get("TORCH_CUDA_ARCH_LIST", "")
+    machine_code, ptx = of_list(asked, known) if asked else (of_gpus(known), [known[0]])
     told = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
     version = re.search(r"release ([\d.]+)", told)
-    targets = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in chosen]
-    targets.append(f"-gencode=arch=compute_{chosen[-1]},code=compute_{chosen[-1]}")
-    names = " ".join(f"sm_{number}" for number in chosen)
+    names = [f"sm_{number}" for number in machine_code]
+    names += [f"compute_{number} (PTX, for later ones)" for number in ptx]
+    targets = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in machine_code]
+    targets += [f"-gencode=arch=compute_{number},code=compute_{number}" for number in ptx]
     by = version.group(1) if version else "of unknown version"
-    return f"{names} and, as PTX, for later ones by nvcc {by}", targets
+    return f"{' '.join(names)} by nvcc {by}", targets
+
+
+def of_list(asked: str, known: list[int]) -> tuple[list[int], list[int]]:
+    """What a list like "8.0;9.0+PTX" means, as torch's own builds of extensions take it."""
+    machine_code, ptx = set(), set()
+    for name in re.split(r"[\s;]+", asked.strip()):
+        found = re.fullmatch(r"(\d+)\.(\d)(\+PTX)?", name)
+        number = int(found[1] + found[2]) if found else 0
+        if found is None or number not in known:
+            names = " ".join(f"{number / 10:.1f}" for number in known)
+            raise SystemExit(
+                f"patallreduce: TORCH_CUDA_ARCH_LIST: expected a list such as 8.0;9.0+PTX of "
+                f"{names}, got {name!r} in {asked!r}"
+            )
+        machine_code.add(number)
+        ptx.update([number] if found[3] else [])
+    return sorted(machine_code), sorted(ptx)
+
+
+def of_gpus(known: list[int]) -> list[int]:
+    """The architectures of this machine's GPUs, as far as nvcc knows them."""
+    ask = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(ask, check=True, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    here = {int(whole + part) for whole, part in re.findall(r"^(\d+)\.(\d)$", told, re.M)}
+    return sorted(here & {*known})
 
 
 warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter"]

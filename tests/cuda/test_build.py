@@ -17,8 +17,8 @@ def setup_fixture(monkeypatch):
     passed = {}
     monkeypatch.setattr(setuptools, "setup", lambda **keywords: passed.update(keywords))
     monkeypatch.chdir(ROOT)
-    for name in ("WITH_CUDA", "NVCC"):
-        monkeypatch.delenv(f"PATALLREDUCE_{name}", raising=False)
+    for name in ("PATALLREDUCE_WITH_CUDA", "PATALLREDUCE_NVCC", "TORCH_CUDA_ARCH_LIST"):
+        monkeypatch.delenv(name, raising=False)
     return lambda: {**runpy.run_path("setup.py"), "passed": passed}
 
 
@@ -38,14 +38,58 @@ def names(setup):
     return [extension.name for extension in setup()["passed"]["ext_modules"]]
 
 
-def test_every_architecture_from_70_to_100_and_ptx_of_the_last(setup, nvcc):
+def machine_code(*numbers):
+    return [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
+
+
+def ptx(number):
+    return f"-gencode=arch=compute_{number},code=compute_{number}"
+
+
+def gpus(monkeypatch, tmp_path, text):
+    """As nvidia-smi tells them; None: there is none."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    if text is not None:
+        (folder / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{text}'\n")
+        (folder / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/bin")
+
+
+@pytest.mark.parametrize(
+    ("here", "compiled", "said"),
+    [
+        (None, [], "compute_70 (PTX, for later ones) by nvcc 12.8"),
+        ("no devices were found\n", [], "compute_70 (PTX, for later ones) by nvcc 12.8"),
+        ("9.0\n8.0\n9.0\n", [80, 90], "sm_80 sm_90 compute_70 (PTX, for later ones) by nvcc 12.8"),
+        ("12.1\n5.2\n", [], "compute_70 (PTX, for later ones) by nvcc 12.8"),
+    ],
+)
+def test_for_the_gpus_of_this_machine_and_ptx_for_others(
+    setup, nvcc, monkeypatch, tmp_path, here, compiled, said
+):
+    gpus(monkeypatch, tmp_path, here)
+
+    assert setup()["architectures"](nvcc) == (said, [*machine_code(*compiled), ptx(70)])
+
+
+@pytest.mark.parametrize("asked", ["8.0;9.0+PTX", "8.0 9.0+PTX", " 9.0+PTX ; 8.0 "])
+def test_for_what_torchs_list_says(setup, nvcc, monkeypatch, tmp_path, asked):
+    gpus(monkeypatch, tmp_path, "7.5\n")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", asked)
+
     built_for, targets = setup()["architectures"](nvcc)
 
-    numbers = [70, 72, 75, 80, 86, 87, 89, 90, 100]
-    code = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
-    assert targets == [*code, "-gencode=arch=compute_100,code=compute_100"]
-    assert built_for.startswith("sm_70 sm_72 ")
-    assert built_for.endswith("by nvcc 12.8")
+    assert targets == [*machine_code(80, 90), ptx(90)]
+    assert built_for == "sm_80 sm_90 compute_90 (PTX, for later ones) by nvcc 12.8"
+
+
+@pytest.mark.parametrize("asked", ["Hopper", "8.0;6.1", "13.0", "8.0,9.0"])
+def test_a_list_that_says_something_else_is_refused(setup, nvcc, monkeypatch, asked):
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", asked)
+
+    with pytest.raises(SystemExit, match=r"TORCH_CUDA_ARCH_LIST: expected .* of 7\.0 7\.2 .*, got"):
+        setup()["architectures"](nvcc)
 
 
 def test_kernels_are_built_where_nvcc_is(setup, nvcc, monkeypatch):
