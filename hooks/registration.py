@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from patallreduce.arguments import flag
 from patallreduce.communicator.calls import REPRODUCIBLE
 from patallreduce.communicator.communicator import Communicator
+from patallreduce.communicator.rendezvous import mistakes_told
 from patallreduce.hooks.averager import Averager
 from patallreduce.hooks.ddp import allreduce_hook
 from patallreduce.hooks.holding import ddp_of, held_state, let_go_on
@@ -151,35 +152,39 @@ def register(
         TransportError, TransportTimeout: the ranks cannot reach each other.
     """
     ddp_model = ddp_of(ddp_model)
-    if reproducible is not None and flag("reproducible", reproducible):
-        if algorithm not in ("auto", REPRODUCIBLE):
+    with mistakes_told(ddp_model.process_group):
+        if reproducible is not None and flag("reproducible", reproducible):
+            if algorithm not in ("auto", REPRODUCIBLE):
+                raise ValueError(
+                    f"reproducible: expected algorithm 'auto' or {REPRODUCIBLE!r} with it, "
+                    f"got {algorithm!r}"
+                )
+            algorithm = REPRODUCIBLE
+        if leaves is not None and (
+            algorithm not in ("auto", REPRODUCIBLE)
+            or arrivals_s is not None
+            or segments is not None
+        ):
             raise ValueError(
-                f"reproducible: expected algorithm 'auto' or {REPRODUCIBLE!r} with it, "
-                f"got {algorithm!r}"
+                "leaves: expected no algorithm, arrivals_s or segments with it: "
+                "its schedule is fixed"
             )
-        algorithm = REPRODUCIBLE
-    if leaves is not None and (
-        algorithm not in ("auto", REPRODUCIBLE) or arrivals_s is not None or segments is not None
-    ):
-        raise ValueError(
-            "leaves: expected no algorithm, arrivals_s or segments with it: its schedule is fixed"
+        device = _device_of(ddp_model)
+        if leaves is not None and device.type != "cpu":
+            raise TypeError(f"leaves: expected a model on the CPU, got one on {device}")
+        held = held_state(ddp_model)
+        state = State(
+            ddp_model.process_group,
+            algorithm=algorithm,
+            arrivals_s=arrivals_s,
+            segments=segments,
+            transport=transport,
+            timeout_s=timeout_s,
+            monitor=monitor if leaves is None else False,
+            link=link,
+            device=device,
+            ddp_model=ddp_model,
         )
-    device = _device_of(ddp_model)
-    if leaves is not None and device.type != "cpu":
-        raise TypeError(f"leaves: expected a model on the CPU, got one on {device}")
-    held = held_state(ddp_model)
-    state = State(
-        ddp_model.process_group,
-        algorithm=algorithm,
-        arrivals_s=arrivals_s,
-        segments=segments,
-        transport=transport,
-        timeout_s=timeout_s,
-        monitor=monitor if leaves is None else False,
-        link=link,
-        device=device,
-        ddp_model=ddp_model,
-    )
     averager = state.meet()
     try:
         if leaves is not None:

@@ -18,6 +18,7 @@ from patallreduce.communicator.calls import Op
 from patallreduce.communicator.collectives import Collectives
 from patallreduce.communicator.connections import of_processes, of_threads
 from patallreduce.communicator.loops import PLAIN
+from patallreduce.communicator.rendezvous import mistakes_told
 from patallreduce.communicator.session import Session, checked_timeout
 from patallreduce.communicator.settings import check_link, checked_transport, settings_here
 from patallreduce.communicator.tree_sum import Values, tree_reduce
@@ -61,16 +62,17 @@ class Communicator(Collectives):
         link: Link | None = None,
         monitor: bool | None = None,
     ) -> None:
-        environment.warn_unknown()
-        environment.check()
-        rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else None
-        transport = checked_transport(transport, rank)
-        timeout_s = checked_timeout(timeout_s, rank)
-        if monitor is None:
-            monitor = environment.get_flag("MONITOR") is not False
-        flag("monitor", monitor, rank)
-        check_link(link, rank)
-        settings = settings_here(transport, monitor=monitor, link=link)
+        with mistakes_told(process_group):
+            environment.warn_unknown()
+            environment.check()
+            rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else None
+            transport = checked_transport(transport, rank)
+            timeout_s = checked_timeout(timeout_s, rank)
+            if monitor is None:
+                monitor = environment.get_flag("MONITOR") is not False
+            flag("monitor", monitor, rank)
+            check_link(link, rank)
+            settings = settings_here(transport, monitor=monitor, link=link)
         connections = of_processes(process_group, timeout_s, settings, monitor=monitor)
         super().__init__(Session(connections, timeout_s, link, gpu_transport=transport))
         self.session.start()

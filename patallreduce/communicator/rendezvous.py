@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
@@ -20,11 +21,35 @@ from patallreduce import _core
 from patallreduce.arguments import refused
 from patallreduce.communicator.secret import Secret
 
+T = TypeVar("T")
+
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
+_CORRECTED_S = 1.0  # in which a rank may call again with other arguments
+_MISTAKE = "patallreduce/mistake/{}"
+_OPEN = "patallreduce/open/{}"  # an attempt that nobody has given up
 
 
 class SupersededError(Exception):
     """Rank 0 has begun another attempt."""
+
+
+@contextlib.contextmanager
+def mistakes_told(group: dist.ProcessGroup | None) -> Iterator[None]:
+    """Tell those who wait for this rank why it does not come: the error raised in here."""
+    try:
+        yield
+    except _core.TransportError:  # they know
+        raise
+    except Exception as error:
+        with contextlib.suppress(Exception):  # no group, or no store any more: nobody to tell
+            resolved: Any = group if group is not None else dist.group.WORLD
+            key = _MISTAKE.format(dist.get_rank(resolved))
+            _store_of(resolved).set(key, f"{type(error).__name__}: {error}")
+        raise
+
+
+def _store_of(group: Any) -> Store:
+    return dist.distributed_c10d._world.pg_map[group][1]
 
 
 class Rendezvous:
@@ -58,7 +83,9 @@ class Rendezvous:
         self._until_s: float | None = time.monotonic() + timeout_s  # None: all ranks have met
         self._longest_s = self._until_s + timeout_s
         # The store counts: a process may have seen groups of this name that others have not.
-        self._group_store = dist.distributed_c10d._world.pg_map[resolved][1]
+        self._group_store = _store_of(resolved)
+        with contextlib.suppress(RuntimeError):  # a store that deletes nothing
+            self._group_store.delete_key(_MISTAKE.format(self.rank))
         self._attempt = 0
         self._given: list[str] = []
         self.join()
@@ -70,12 +97,12 @@ class Rendezvous:
             TransportTimeout: rank 0 has not begun one that this rank was not part of.
         """
         joined = self._group_store.add(f"patallreduce/joined/{self.rank}", 0)
+        self._attempt = 0
         if self.rank == 0:
             self._attempt = self._group_store.add("patallreduce/begun", 1)
-            self._group_store.set(f"patallreduce/began/{self._attempt}", "1")
+            self._group_store.set(_OPEN.format(self._attempt), "1")
         else:
-            self._wait(self._group_store, f"patallreduce/began/{joined + 1}", 0)
-            self._attempt = self._newest()
+            self._attempt = self._wait(0, lambda: self._open_after(joined))
         self._group_store.add(f"patallreduce/joined/{self.rank}", self._attempt - joined)
         self._store = PrefixStore(f"patallreduce/{self._attempt}", self._group_store)
         # No rank gives an attempt up before rank 0 does.
@@ -88,7 +115,7 @@ class Rendezvous:
             for key in self._given:
                 self._store.delete_key(key)
             if self.rank == 0:
-                self._group_store.delete_key(f"patallreduce/began/{self._attempt}")
+                self._group_store.delete_key(_OPEN.format(self._attempt))
         self._given.clear()
 
     def share(self, key: str, value: bytes) -> list[bytes]:
@@ -131,25 +158,52 @@ class Rendezvous:
         self._store.set(key, sealed)  # type: ignore[arg-type]  # torch's stub knows str only
 
     def _get(self, key: str, rank: int) -> bytes:
-        self._wait(self._store, key, rank)
-        return self.secret.open(self._name(key), self._store.get(key), self.rank, rank)
+        sealed = self._wait(rank, lambda: _value(self._store, key))
+        return self.secret.open(self._name(key), sealed, self.rank, rank)
 
     def _name(self, key: str) -> str:
         return f"{self._attempt}/{key}"
 
-    def _wait(self, store: Store, key: str, rank: int) -> None:
+    def _open_after(self, attempt: int) -> int | None:
+        newest = self._newest()
+        is_open = newest > attempt and self._group_store.check([_OPEN.format(newest)])
+        return newest if is_open else None
+
+    def _wait(self, rank: int, look: Callable[[], T | None]) -> T:
+        """What `look` gives, once that rank has done its part."""
         until_s = time.monotonic() + self.left_s()
+        mistaken_until_s = math.inf
         pause_s = _FIRST_PAUSE_S
-        while not store.check([key]):  # waiting for a part of the time would make c10d warn
+        while (found := look()) is None:  # waiting for a part of the time would make c10d warn
             if self._until_s is not None and 0 < self._attempt < self._newest():
-                if store.check([key]):  # given before rank 0 began anew
-                    return
+                if (found := look()) is not None:  # given before rank 0 began anew
+                    return found
                 raise SupersededError
-            if time.monotonic() > until_s:
-                timeout = _core.TransportTimeout(
-                    f"rank {rank} made no communicator within {self.timeout_s} s"
-                )
-                timeout.rank = rank
-                raise timeout
+            now_s = time.monotonic()
+            mistake = _value(self._group_store, _MISTAKE.format(rank))
+            mistaken_until_s = min(mistaken_until_s, now_s + _CORRECTED_S) if mistake else math.inf
+            if now_s > min(until_s, mistaken_until_s):
+                raise self._given_up(rank, mistake)
             time.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+        return found
+
+    def _given_up(self, rank: int, mistake: bytes | None) -> _core.TransportError:
+        """The error. Who comes later waits for another attempt: in this one values are old."""
+        with contextlib.suppress(RuntimeError):
+            self._group_store.delete_key(_OPEN.format(self._attempt))
+        error: _core.TransportError
+        if mistake:
+            error = _core.TransportError(
+                f"rank {rank} made no communicator: {mistake.decode(errors='replace')}"
+            )
+        else:
+            error = _core.TransportTimeout(
+                f"rank {rank} made no communicator within {self.timeout_s} s"
+            )
+        error.rank = rank
+        return error
+
+
+def _value(store: Store, key: str) -> bytes | None:
+    return store.get(key) if store.check([key]) else None

@@ -23,7 +23,7 @@ class Mistake(NamedTuple):
         written: An expression; `comm` is the communicator, `rank` this rank, `x` five ones.
         error: The class of what is raised.
         words: A pattern in its text.
-        ranks: Those that raise it; the others wait for them until their deadline.
+        ranks: Those that raise it; what the others are told, test_mistakes.py says.
         environment: Variables, without their prefix, of the ranks in `where`.
         where: See there.
         within_s: How fast the error comes; deadlines are 20 s.

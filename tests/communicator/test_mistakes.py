@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from patallreduce._core import CudaError
-from tests.communicator.mistakes import BETWEEN, LOCAL, MEETING, TAKEN
+from tests.communicator.mistakes import BETWEEN, LOCAL, MEETING, TAKEN, Mistake
 from tests.threads import on_threads
 
 DEADLINE_S = 20
@@ -165,3 +165,53 @@ def test_processes_are_told_before_their_deadline(processes, part, tmp_path):
         for answer in its:
             check(row, answer)
         check_alike(row, its)
+
+
+def errs_alone(culprit, written):
+    """One rank errs, the others hear why; all meet afterwards."""
+    rank = dist.get_rank()
+    names = {"model": model, "register": register, "alone": rank == culprit}
+    model()  # the first one takes seconds
+    dist.barrier()
+    answer = told(functools.partial(evaluated, written, rank, **names))
+    dist.barrier()
+    with pat.Communicator(timeout_s=DEADLINE_S, link=LINK) as communicator:
+        communicator.barrier()
+    return answer
+
+
+@pytest.mark.parametrize("culprit", [0, 2])
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (
+            f"pat.Communicator(timeout_s='30' if alone else {DEADLINE_S})",
+            "TypeError: timeout_s: .*got '30'",
+        ),
+        (
+            f"register(model(), segments='4' if alone else 4, timeout_s={DEADLINE_S})",
+            "TypeError: segments: .*got '4'",
+        ),
+    ],
+)
+def test_a_mistake_of_one_rank_is_told_to_those_who_wait(processes, culprit, written, words):
+    answers = processes.run(3, errs_alone, culprit, written)
+    its = Mistake(written, TypeError, words.removeprefix("TypeError: "))
+    check(its, answers.pop(culprit))
+    theirs = Mistake(written, pat.TransportError, f"rank {culprit} made no communicator: {words}")
+    for answer in answers:
+        check(theirs, answer)
+
+
+def corrects_itself():
+    """A mistake that is corrected at once is nobody's business."""
+    if dist.get_rank() == 1:
+        with pytest.raises(TypeError):
+            pat.Communicator(timeout_s="30")
+        time.sleep(0.2)  # the other one waits meanwhile
+    with pat.Communicator(timeout_s=DEADLINE_S, link=LINK) as communicator:
+        communicator.barrier()
+
+
+def test_a_mistake_that_is_corrected_at_once_is_forgotten(processes):
+    processes.run(2, corrects_itself)
