@@ -27,13 +27,14 @@ from .cells import NOBODY, RANKS, Cell, draw
 from .report import picture, summary
 
 FIXED = ("ring", "slt", "slt_by_bucket", "prr")
+SEARCHED = "clairvoyant"  # takes milliseconds to find: plans are made without
 
 
-def measure(arguments: tuple[Cell, int, int]) -> dict[str, Any]:
+def measure(arguments: tuple[Cell, int, int, list[str]]) -> dict[str, Any]:
     """Run one cell under every policy."""
-    cell, iterations, settled = arguments
+    cell, iterations, settled, policies = arguments
     computes_s = cell.computes_s(iterations)
-    ends_s = {name: job.ends_s(cell, computes_s, partial(job.fixed, name)) for name in FIXED}
+    ends_s = {name: job.ends_s(cell, computes_s, partial(job.fixed, name)) for name in policies}
     ends_s["own"] = job.ends_s(cell, computes_s, lambda on, _: on.own)
     auto_ends_s, ran = auto.ends_s(cell, computes_s)
     paces_s = {name: job.pace_s(ends, settled) for name, ends in ends_s.items()}
@@ -58,6 +59,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--patterns", nargs="+", default=[NOBODY, *PATTERNS], choices=[NOBODY, *PATTERNS]
     )
+    parser.add_argument(
+        "--policies", nargs="+", default=FIXED, choices=[*FIXED, SEARCHED], help="beside auto"
+    )
     parser.add_argument("--iterations", type=int, default=60, help="of each (%(default)s)")
     parser.add_argument("--settled", type=int, default=10, help="left out (%(default)s)")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
@@ -66,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     every = (draw(options.seed * 1_000_003 + n, max(options.ranks)) for n in itertools.count())
     wanted = (
-        (cell, options.iterations, options.settled)
+        (cell, options.iterations, options.settled, options.policies)
         for cell in every
         if cell.pattern in options.patterns and cell.ranks in options.ranks
     )

@@ -56,6 +56,10 @@ class Job:
         for row in arrivals_s:
             first_s = min(row)
             hints = [float(round((at_s - first_s) / half_s)) for at_s in row]
+            if name == "clairvoyant":
+                segment_time_s = link.latency_s + link.transfer_s(self._message_bytes // segments)
+                keys.append((name, segments, [at_s - first_s for at_s in row], segment_time_s))
+                continue
             order = row if by_bucket else arrivals_s[-1]
             keys.append((name, segments, hints if name == "prr" else order, 2.0))
         return keys
@@ -94,7 +98,7 @@ class Job:
         name, segments, hints, segment_time_s = key
         if name in ("slt", "slt_dynamic"):
             name, hints = "slt", []  # in the order of the ranks, which take other places
-        known = (name, segments, tuple(hints if name == "prr" else ()), segment_time_s)
+        known = (name, segments, tuple(hints if name in ("prr", "clairvoyant") else ()), segment_time_s)
         if known not in self._prepared:
             if len(self._prepared) == _MOST_PREPARED:
                 self._prepared.clear()
