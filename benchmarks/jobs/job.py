@@ -98,7 +98,12 @@ class Job:
         name, segments, hints, segment_time_s = key
         if name in ("slt", "slt_dynamic"):
             name, hints = "slt", []  # in the order of the ranks, which take other places
-        known = (name, segments, tuple(hints if name in ("prr", "clairvoyant") else ()), segment_time_s)
+        known = (
+            name,
+            segments,
+            tuple(hints if name in ("prr", "clairvoyant") else ()),
+            segment_time_s,
+        )
         if known not in self._prepared:
             if len(self._prepared) == _MOST_PREPARED:
                 self._prepared.clear()
