@@ -46,7 +46,12 @@ test: .venv/ready
 	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
-test-all: test sanitize
+# Frameworks, as the examples use them.
+.venv/integrations: .venv/ready
+	@$(PIP_INSTALL) --editable '.[integrations]'
+	@touch $@
+
+test-all: test sanitize .venv/integrations
 	$(BIN)/python -m pytest -q -m slow
 
 # Is every wrong version of selection, monitor and prediction, and every guard left out, noticed by a

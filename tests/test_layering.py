@@ -159,6 +159,7 @@ MAY_IMPORT = {
     "pictures": {"gpu", "pricing", "records", "text"},
     "commands": {"communicator", "gpu", "pictures", "pricing", "records", "text"},
     "hooks": {"arguments", "communicator", "leaves", "pricing", "records"},
+    "integrations": {"hooks"},
     "__main__": {"commands"},
 }
 
