@@ -1,4 +1,4 @@
-# make demo | test | test-all | lint | bench: each sets up what it needs in .venv.
+# make demo | test | test-all | lint | bench | docs: each sets up what it needs in .venv.
 SHELL := /bin/bash
 PYTHON ?= python3
 # On machines without GPUs a CPU build saves gigabytes, e.g.
@@ -13,7 +13,7 @@ BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.c
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all mutants interleavings fuzz lint bench gpu-check sanitize wheel-check format clean
+.PHONY: demo test test-all mutants interleavings fuzz lint bench docs gpu-check sanitize wheel-check format clean
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -30,7 +30,7 @@ PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet --quiet
 # Where nvcc is, this compiles the GPU kernels too.
 .venv/ready: .venv/torch pyproject.toml setup.py $(NATIVE)
 	@echo "Set-up, 2 of 2: compiles patallreduce and installs its tools (2 to 5 minutes on 2 cores)"
-	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,viz,examples,lab]'
+	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,docs,viz,examples,lab]'
 	@touch $@
 
 demo: export PYTHONWARNINGS =
@@ -102,6 +102,14 @@ bench: .venv/ready
 # There torch may be in another Python than .venv's: make gpu-check BIN=/usr/bin OUT=folder.
 gpu-check:
 	$(BIN)/python3 -m benchmarks.gpu_check --out $(or $(OUT),out/gpu)
+
+# The site, in build/site. Its examples run while it is built; a warning is an error.
+SPHINX = $(QUIETLY) $(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -c docs -d build/doctrees
+docs: .venv/ready
+	@rm -rf build/site build/shown
+	$(SPHINX) --fresh-env -b doctest . build/doctest
+	$(SPHINX) -b html . build/site
+	@echo build/site/index.html
 
 # A wheel built in isolation, without torch, imported beside another torch than the one developed on.
 OTHER_TORCH ?= torch==2.12.1

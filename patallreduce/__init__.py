@@ -2,6 +2,7 @@
 
 from patallreduce import distributions, hooks, patterns, statistics
 from patallreduce._core import (
+    CudaError,
     MismatchError,
     PeerLostError,
     Schedule,
@@ -28,6 +29,7 @@ from patallreduce.records.trace import write_trace
 __all__ = [
     "Bound",
     "Communicator",
+    "CudaError",
     "LeafSampler",
     "Link",
     "LogGP",

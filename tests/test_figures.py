@@ -18,7 +18,7 @@ FIGURES = [
     for figure in subject.figures()
 ]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
-DOCUMENTS = ["README.md", "REPRODUCIBLE.md", "ARCHITECTURE.md", "GPU.md", *PAGES]
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", *PAGES]
 UNIT = r"(?:ns|us|ms|s|seconds?|min|minutes?|h|%|times|x|[GMK]B/s)"
 # A number with a unit, or a decimal fraction, as ratios are; not the version or name of something.
 NUMBER = re.compile(
@@ -37,7 +37,7 @@ def prose(document: str) -> str:
     if not document.endswith(".md"):
         return re.sub(r"^ *// ?", "", text, flags=re.MULTILINE)
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"\]\([^)]*\)", "]", text)
+    return re.sub(r"\]\([^)]*\)", "]", text).replace("\\*", "*")
 
 
 def sections(document: str) -> list[str]:

@@ -61,7 +61,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--transport",
         choices=["nccl", "ucx", "staged"],
         default="nccl",
-        help="what carries our schedules; see GPU.md",
+        help="what carries our schedules; see docs/gpu.md",
     )
     command.add_argument("--dtype", choices=DTYPES, default="float32")
     command.add_argument("--repeats", type=int, default=7, help="rounds; medians are reported")

@@ -38,8 +38,8 @@ class Communicator(Collectives):
             used, to exchange addresses.
         transport: "auto" or "ucx" (shared memory and TCP) for CPU tensors. CUDA tensors go over
             NCCL with "auto" and "nccl", through pinned host memory over UCX with "staged", and
-            straight over UCX with "ucx", where it knows CUDA memory. See GPU.md. Must be equal on
-            all ranks.
+            straight over UCX with "ucx", where it knows CUDA memory. See docs/gpu.md. Must be
+            equal on all ranks.
         timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
         link: Latency and bandwidth between ranks; measured when it is first needed if not given.
             Must be equal on all ranks.
@@ -135,7 +135,7 @@ class Communicator(Collectives):
 
     @property
     def transport(self) -> str:
-        """Name of the transport: "ucx" or "loopback"."""
+        """The transport's name, "ucx" or "loopback"."""
         return self.session.transport.name
 
     @property

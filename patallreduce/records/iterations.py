@@ -98,7 +98,7 @@ class Iteration:
 
     @cached_property
     def prediction_error_s(self) -> Times:
-        """(P,) predicted - real arrival: above 0, the rank came earlier than expected."""
+        """(P,) predicted - real arrival; above 0, the rank came earlier than expected."""
         return _difference(self.predicted_s, self.arrival_s)
 
     @cached_property
@@ -123,7 +123,7 @@ class Iteration:
 
     @cached_property
     def last_arrival_s(self) -> float:
-        """When the last rank arrived: before, nobody can have the sum."""
+        """When the last rank arrived; before, nobody can have the sum."""
         return _latest(self.arrival_s)
 
     @cached_property
@@ -138,7 +138,7 @@ class Iteration:
 
     @cached_property
     def elapsed_s(self) -> Times:
-        """(P,) finish - arrival: how long each rank's gradients were in the all-reduce."""
+        """(P,) finish - arrival, how long each rank's gradients were in the all-reduce."""
         return _difference(self.finish_s, self.arrival_s)
 
     @property
@@ -148,7 +148,7 @@ class Iteration:
 
     @property
     def after_s(self) -> float:
-        """The latest finish - the latest arrival: what is left to do once nobody is missing."""
+        """The latest finish - the latest arrival, what is left to do once nobody is missing."""
         return _latest(self.finish_s) - self.last_arrival_s
 
     def to_dict(self) -> dict[str, Any]:

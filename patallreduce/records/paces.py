@@ -37,7 +37,7 @@ class Paces:
 
     @property
     def won_s(self) -> float:
-        """Seconds per iteration that plans win; below 0: that they cost; NaN: not measured."""
+        """Seconds per iteration that plans win; below 0 where they cost, NaN where not measured."""
         return self.plain_s - self.planned_s
 
 

@@ -1,4 +1,4 @@
-"""Single all-reduces: what README.md and docs/performance.md say of them."""
+"""Single all-reduces: what docs/performance.md and docs/footguns.md say of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.figures.records import (
     time_text,
 )
 
-README = "README.md"
+FOOTGUNS = "docs/footguns.md"
 PAGE = "docs/performance.md"
 MEASURES = (average_elapsed_s, after_s)
 NAMES = {"gloo": "Gloo", "openmpi": "Open MPI 4.1.4"}
@@ -90,7 +90,7 @@ def three_late() -> Iterator[Figure]:
         f"`auto` is {percent(average)} behind the best algorithm by the average elapsed and "
         f"{percent(after)} by"
     )
-    yield Figure(README, text, "medians", file)
+    yield Figure(FOOTGUNS, text, "medians", file)
     yield Figure(PAGE, text, "median", file)
     average, after = (behind(eight, measure) for measure in MEASURES)
     text = f"with 8 ranks {percent(average, 1)} and {percent(after)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.figures.records import Figure, load, mean, one
 
-README = "README.md"
+FOOTGUNS = "docs/footguns.md"
 PAGE = "docs/performance.md"
 
 
@@ -23,7 +23,7 @@ def layers() -> Iterator[Figure]:
         f"{added_us[1000] / 1e3:.1f} ms for 1,000 parameters, {added_us[3000] / 1e3:.1f} ms for "
         "3,000"
     )
-    yield Figure(README, text, "medians", file)
+    yield Figure(FOOTGUNS, text, "medians", file)
     text = ", ".join(
         f"{added_us[parameters]:,.0f} us with {parameters:,}{' parameters' * (parameters == 10)}"
         for parameters in (10, 100, 1000, 3000)

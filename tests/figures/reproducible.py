@@ -1,4 +1,4 @@
-"""What the same bits cost: REPRODUCIBLE.md."""
+"""What the same bits cost: docs/reproducible.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.figures.records import Figure, Record, load, mean, median, ms, one, percent
 
-PAGE = "REPRODUCIBLE.md"
+PAGE = "docs/reproducible.md"
 
 
 def median_of_ratios(record: Record) -> float:
