@@ -46,10 +46,9 @@ from torch.utils.hooks import RemovableHandle
 
 from patallreduce.hooks.callbacks import ModuleCallback
 from patallreduce.hooks.gradients import Gradients
+from patallreduce.records.iterations import FORWARD
 
 _log = logging.getLogger("patallreduce")
-
-_FORWARD = 1 / 3  # label of the end of forward: backward computes about twice as much
 
 
 class Progress(Protocol):
@@ -169,12 +168,12 @@ class Layers:
         self._inside_forward = False
         if self._forward_edge_due and ddp_model.require_backward_grad_sync:
             self._forward_edge_due = False
-            self._tell(self._progress.edge, _FORWARD, time.monotonic())
+            self._tell(self._progress.edge, FORWARD, time.monotonic())
 
     def _backward_edge(self) -> None:
         _, part = self._gradients.edges[self._edges_reported]
         self._edges_reported += 1
-        self._tell(self._progress.edge, _FORWARD + part * (1 - _FORWARD), time.monotonic())
+        self._tell(self._progress.edge, FORWARD + part * (1 - FORWARD), time.monotonic())
         self._gradients.await_edge(self._edges_reported)
 
     def _tell(self, call: Callable[..., None], *arguments: float) -> None:

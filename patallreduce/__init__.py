@@ -22,7 +22,7 @@ from patallreduce.pricing.lower_bound import Bound, lower_bound
 from patallreduce.pricing.networks import LogGP, Network, PLogP
 from patallreduce.pricing.schedules import algorithms, schedule, verify
 from patallreduce.pricing.simulation import PathStep, Result, simulate, simulate_algorithm
-from patallreduce.records.iterations import load_iterations, save_iterations
+from patallreduce.records.files import load_iterations, save_iterations
 from patallreduce.records.stragglers import straggler_report
 from patallreduce.records.trace import write_trace
 

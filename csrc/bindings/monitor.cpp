@@ -19,6 +19,7 @@ using monitor::BucketRecord;
 using monitor::BucketSize;
 using monitor::ClockOffset;
 using monitor::EdgeReached;
+using monitor::EdgeRecord;
 using monitor::Guard;
 using monitor::IterationRecord;
 using monitor::Leader;
@@ -71,10 +72,13 @@ py::dict as_dict(const IterationRecord& record) {
   py::list buckets;
   for (std::size_t b = 0; b < record.buckets.size(); ++b)
     buckets.append(as_dict(record.buckets[b], static_cast<int>(b)));
+  py::list progress;
+  for (const EdgeRecord& edge : record.progress)
+    progress.append(py::dict("fraction"_a = edge.fraction, "at_s"_a = edge.at_s));
   return py::dict("model"_a = record.id.loop, "iteration"_a = record.id.iteration,
                   "decided_s"_a = record.decided_s, "edges"_a = record.edges,
                   "start_s"_a = record.start_s, "finish_s"_a = finishes(record),
-                  "buckets"_a = buckets);
+                  "buckets"_a = buckets, "progress"_a = progress);
 }
 
 std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {

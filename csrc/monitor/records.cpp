@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t most_kept = 1024;
 constexpr std::size_t most_values = 1 << 20;  // of all kept together, roughly: 8 MB and a few times
+constexpr std::size_t most_edges = 16;        // of an iteration
 
 }  // namespace
 
@@ -22,16 +23,19 @@ const IterationRecord* Records::find(const IterationId& id) const {
   return found == kept_.rend() ? nullptr : &*found;
 }
 
+std::vector<double> Records::unknown() const {
+  return std::vector<double>(ranks_, std::numeric_limits<double>::quiet_NaN());
+}
+
 IterationRecord& Records::at(const IterationId& id, std::size_t buckets) {
-  const std::vector<double> unknown(ranks_, std::numeric_limits<double>::quiet_NaN());
   auto* found = const_cast<IterationRecord*>(find(id));
   if (!found) {
-    kept_.push_back({id, 0, 0, unknown, {}});
+    kept_.push_back({id, 0, 0, unknown(), {}, {}});
     if (kept_.size() > limit_) kept_.pop_front();
     found = &kept_.back();
   }
   while (found->buckets.size() < buckets)
-    found->buckets.push_back({0, false, "", 0, unknown, unknown, unknown});
+    found->buckets.push_back({0, false, "", 0, unknown(), unknown(), unknown()});
   return *found;
 }
 
@@ -42,6 +46,19 @@ void Records::take(int rank, const Started& report) {
   auto& buckets = at(before, report.finish_s.size()).buckets;
   for (std::size_t b = 0; b < report.finish_s.size(); ++b)
     buckets[b].finish_s[rank] = report.finish_s[b];
+}
+
+void Records::take(int rank, const EdgeReached& report) {
+  if (!(report.fraction > 0 && report.fraction < 1)) return;
+  auto& progress = at(report.id, 0).progress;
+  auto edge = std::lower_bound(
+      progress.begin(), progress.end(), report.fraction,
+      [](const EdgeRecord& before, double fraction) { return before.fraction < fraction; });
+  if (edge == progress.end() || edge->fraction != report.fraction) {
+    if (progress.size() >= most_edges) return;
+    edge = progress.insert(edge, {report.fraction, unknown()});
+  }
+  edge->at_s[rank] = report.at_s;
 }
 
 void Records::take(int rank, const Arrived& report) {

@@ -21,12 +21,18 @@ struct BucketRecord {
   std::vector<double> finish_s;
 };
 
+struct EdgeRecord {
+  double fraction = 0;
+  std::vector<double> at_s;
+};
+
 struct IterationRecord {
   IterationId id;
   double decided_s = 0;  // 0: no plan was made here
   int edges = 0;         // ranks whose usual progress reports were all in by then
   std::vector<double> start_s;
   std::vector<BucketRecord> buckets;
+  std::vector<EdgeRecord> progress;  // by fraction
 };
 
 class Records {
@@ -35,7 +41,7 @@ class Records {
 
   void take(int rank, const Started& report);
   void take(int rank, const Arrived& report);
-  void take(int, const EdgeReached&) {}
+  void take(int rank, const EdgeReached& report);
   void take(int, const Asked&) {}
   void take(const Plan& plan);
   void decided(const IterationId& id, double at_s, int edges,
@@ -46,6 +52,7 @@ class Records {
   const IterationRecord* find(const IterationId& id) const;
 
  private:
+  std::vector<double> unknown() const;
   IterationRecord& at(const IterationId& id, std::size_t buckets);
 
   int ranks_;

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from patallreduce.commands import Commands
-from patallreduce.records.iterations import Iteration, load_iterations
+from patallreduce.records.files import load_iterations
+from patallreduce.records.iterations import Iteration
 from patallreduce.records.stragglers import straggler_report
 from patallreduce.records.trace import write_trace
 

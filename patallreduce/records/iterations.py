@@ -14,16 +14,16 @@ finish - the latest arrival.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 Times = tuple[float, ...]  # [rank], seconds, NaN where unknown
+
+FORWARD = 1 / 3  # label of the end of a DDP model's forward pass: backward computes twice as much
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,30 @@ class BucketRecord:
 
 
 @dataclass(frozen=True)
+class EdgeRecord:
+    """A progress report of an iteration: when each rank had done so much of its computation.
+
+    A DDP model's forward pass ends at `FORWARD`; a quarter, a half, three quarters of its gradients
+    are ready at 1/2, 2/3, 5/6 (`patallreduce.hooks.layers`).
+    """
+
+    fraction: float
+    at_s: Times
+
+
+@dataclass(frozen=True)
 class Iteration:
     """One training iteration of one model.
 
     Args:
-        model: Tells the models of a process apart.
+        model: Tells the models of a process apart; 0: the collectives outside DDP.
         iteration: Its number, from 0.
         start_s: (P,) when each rank's forward pass began.
         decided_s: When the leader decided on the plan.
         edges: How many progress reports the leader had by then.
         finish_s: (P,) when each rank had the last sum.
         buckets: In the order of their indices.
+        progress: In the order of their fractions; empty in records of earlier versions.
 
     Raises:
         ValueError: The lists of times are not all of one length.
@@ -68,12 +81,14 @@ class Iteration:
     edges: int
     finish_s: Times
     buckets: tuple[BucketRecord, ...]
+    progress: tuple[EdgeRecord, ...] = ()
 
     def __post_init__(self) -> None:
         named = [("finish_s", self.finish_s)]
         for bucket in self.buckets:
             for name in ("predicted_s", "arrival_s", "finish_s"):
                 named.append((f"bucket {bucket.index}: {name}", getattr(bucket, name)))
+        named += [(f"edge {edge.fraction:.2f}", edge.at_s) for edge in self.progress]
         for name, times in named:
             if len(times) != self.ranks:
                 raise ValueError(
@@ -172,6 +187,10 @@ class Iteration:
                 edges=int(record["edges"]),
                 finish_s=_times(record["finish_s"]),
                 buckets=buckets,
+                progress=tuple(
+                    EdgeRecord(float(edge["fraction"]), _times(edge["at_s"]))
+                    for edge in record.get("progress", ())
+                ),
             )
         except KeyError as error:
             raise ValueError(f"not a record of an iteration: {error} is missing") from error
@@ -183,37 +202,6 @@ class Iteration:
             return (math.nan,) * self.ranks
         times = [getattr(bucket, name) for bucket in self.buckets]
         return tuple(_latest(of_rank) for of_rank in zip(*times, strict=True))
-
-
-def save_iterations(path: str | Path, iterations: Iterable[Iteration]) -> None:
-    """Write one JSON line per iteration; what is unknown is null, as JSON has no NaN."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for iteration in iterations:
-            file.write(json.dumps(_nan_to_none(iteration.to_dict()), allow_nan=False) + "\n")
-
-
-def load_iterations(path: str | Path) -> list[Iteration]:
-    """Read what `save_iterations` wrote, in the order of the file.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: A line is not a record of an iteration; names file, line and what is wrong.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected lines of JSON, got {error}") from error
-    iterations = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            iterations.append(Iteration.from_dict(json.loads(line)))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}: expected JSON: {error}") from error
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
-    return iterations
 
 
 def _bucket(record: Mapping[str, Any]) -> BucketRecord:
@@ -236,14 +224,6 @@ def _time(value: Any) -> float:
 
 def _times(values: Iterable[Any]) -> Times:
     return tuple(map(_time, values))
-
-
-def _nan_to_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _nan_to_none(held) for key, held in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_nan_to_none(held) for held in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _known(times_s: Sequence[float]) -> bool:

@@ -9,8 +9,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patallreduce.records.findings import Finding
 from patallreduce.records.paces import Paces
 from patallreduce.text.table import text_table
+from patallreduce.text.units import tenths_text
 
 # 80 columns together.
 _HEADINGS = (
@@ -76,6 +78,8 @@ class Report:
         computation_s: Median over the iterations of the median rank's computation.
         threshold_s: Above which a rank was counted as late.
         paces: What plans win.
+        findings: Why ranks are late that are not so by chance, the latest rank first, of each its
+            causes, the largest first.
     """
 
     ranks: tuple[RankReport, ...]
@@ -84,6 +88,7 @@ class Report:
     computation_s: float
     threshold_s: float
     paces: Paces
+    findings: tuple[Finding, ...]
 
     def identify_stragglers(
         self, threshold_s: float | None = None, *, ratio: float | None = None
@@ -141,16 +146,19 @@ def _summary(report: Report) -> Iterator[str]:
     left_out = f" ({report.unknown} more not fully known)" if report.unknown else ""
     yield (
         f"{report.iterations} iterations{left_out} of {len(report.ranks)} ranks, "
-        f"{_ms(report.computation_s)} ms of computation; "
-        f"late means by more than {_ms(report.threshold_s)} ms"
+        f"{tenths_text(report.computation_s)} ms of computation; "
+        f"late means by more than {tenths_text(report.threshold_s)} ms"
     )
     stragglers = report.identify_stragglers()
     for rank in stragglers:
         found = report.ranks[rank]
+        if sentences := [str(finding) for finding in report.findings if finding.rank == rank]:
+            yield from sentences
+            continue
         if found.late_since is None:
-            yield f"rank {rank} was late by {_ms(found.median_s)} ms, but is not any more"
+            yield f"rank {rank} was late by {tenths_text(found.median_s)} ms, but is not any more"
         else:
-            late_ms = _ms(found.late_s)
+            late_ms = tenths_text(found.late_s)
             yield f"rank {rank} is late by {late_ms} ms since iteration {found.late_since}"
     if not stragglers:
         yield "no rank is late again and again"
@@ -160,30 +168,26 @@ def _summary(report: Report) -> Iterator[str]:
 def _won(paces: Paces) -> str:
     if math.isnan(paces.won_s):
         return "what plans win is not known: no iterations near each other with a plan and without"
+    won = "win" if paces.won_s >= 0 else "cost"
     return (
-        f"plans {'win' if paces.won_s >= 0 else 'cost'} {_ms(abs(paces.won_s))} ms per iteration: "
-        f"{_ms(paces.planned_s)} ms with one ({paces.planned} measured), "
-        f"{_ms(paces.plain_s)} without ({paces.plain})"
+        f"plans {won} {tenths_text(abs(paces.won_s))} ms per iteration: "
+        f"{tenths_text(paces.planned_s)} ms with one ({paces.planned} measured), "
+        f"{tenths_text(paces.plain_s)} without ({paces.plain})"
     )
 
 
 def _row(rank: RankReport) -> list[str]:
     return [
         str(rank.rank),
-        _ms(rank.median_s),
-        _ms(rank.mean_s),
-        _ms(rank.max_s),
+        tenths_text(rank.median_s),
+        tenths_text(rank.mean_s),
+        tenths_text(rank.max_s),
         _percent(rank.last_share),
         "-" if rank.late_since is None else str(rank.late_since),
         _percent(rank.predicted_share),
-        _ms(rank.prediction_error_s),
-        _ms(rank.cost_s),
+        tenths_text(rank.prediction_error_s),
+        tenths_text(rank.cost_s),
     ]
-
-
-def _ms(time_s: float) -> str:
-    # + 0.0: a lateness of -0.04 ms is not "-0.0".
-    return "-" if math.isnan(time_s) else f"{round(time_s * 1e3, 1) + 0.0:.1f}"
 
 
 def _percent(share: float) -> str:

@@ -1,4 +1,4 @@
-"""Which rank keeps the others waiting: how late, since when, was it foreseen, and what it costs.
+"""Which rank keeps the others waiting: how late, since when, why, and what it costs.
 
 Lateness is measured before the all-reduce, where a rank arrives: afterwards all ranks are equally
 late, because DDP makes everybody wait for the last. (A timer around the training step, or around
@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from patallreduce.records.causes import findings
 from patallreduce.records.iterations import Iteration
 from patallreduce.records.paces import paces
 from patallreduce.records.straggler_report import RankReport, Report, of_computation_s, threshold_of
@@ -50,13 +51,18 @@ def straggler_report(
     threshold_s = threshold_of(
         computation_s, threshold_s, ratio, of_computation_s(computation_s, LATE_RATIO)
     )
+    reports = [_rank_report(rank, known, threshold_s) for rank in range(ranks)]
+    plans = paces(iterations)
+    late = [(r.rank, r.late_since, r.late_s) for r in reports if r.late_since is not None]
+    late.sort(key=lambda of_rank: -of_rank[2])
     return Report(
-        ranks=tuple(_rank_report(rank, known, threshold_s) for rank in range(ranks)),
+        ranks=tuple(reports),
         iterations=len(known),
         unknown=len(iterations) - len(known),
         computation_s=computation_s,
         threshold_s=threshold_s,
-        paces=paces(iterations),
+        paces=plans,
+        findings=tuple(f for of in late for f in findings(iterations, *of, plans.won_s)),
     )
 
 

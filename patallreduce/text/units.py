@@ -46,6 +46,12 @@ def ms_text(time_s: float) -> str:
     return f"{time_ms:.{digits}f}"
 
 
+def tenths_text(time_s: float) -> str:
+    """Write seconds as tenths of a millisecond; "-" for NaN."""
+    # + 0.0: -0.04 ms is not "-0.0".
+    return "-" if math.isnan(time_s) else f"{round(time_s * 1e3, 1) + 0.0:.1f}"
+
+
 def _scaled(text: str, units: dict[str, float] | dict[str, int]) -> float | None:
     for suffix, factor in units.items():
         if text.endswith(suffix):

@@ -48,3 +48,6 @@ def test_what_no_plan_waits_for_is_told_all_the_same(communicators):
         monitor.started(LOOP, 1, now_s + 1, [now_s + 1])
         monitor.edge(LOOP, 1, 0.5, now_s + 1.5)
     assert wait_for(leader, 1, lambda record: record.decided_s > 0).edges == 2
+    (half,) = wait_for(leader, 0, lambda _: True).progress
+    assert half.fraction == 0.5
+    assert half.at_s == pytest.approx([now_s + 0.5] * 2, abs=0.1)  # of both, on one clock

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from patallreduce.records.iterations import BucketRecord, Iteration
+from patallreduce.records.iterations import BucketRecord, EdgeRecord, Iteration
 
 TIMES = st.one_of(st.just(math.nan), st.floats(-1e6, 1e6))
 
@@ -27,6 +27,7 @@ def iterations(draw):
         finish_s=times,
         planned=st.booleans(),
     )
+    edge = st.builds(EdgeRecord, fraction=st.floats(0, 1), at_s=times)
     return draw(
         st.builds(
             Iteration,
@@ -37,6 +38,7 @@ def iterations(draw):
             edges=st.integers(0, 99),
             finish_s=times,
             buckets=st.lists(bucket, max_size=3).map(tuple),
+            progress=st.lists(edge, max_size=3).map(tuple),
         )
     )
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from patallreduce import __main__
-from patallreduce.records.iterations import save_iterations
+from patallreduce.records.files import save_iterations
 
 
 @pytest.fixture

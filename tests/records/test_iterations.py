@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from patallreduce.records.iterations import Iteration, save_iterations
+from patallreduce.records.files import save_iterations
+from patallreduce.records.iterations import Iteration
 from tests.records.made_up import iterations
 
 NAN = math.nan

@@ -1,0 +1,198 @@
+"""Why a rank is late, in jobs made up with noise: every cause is named, and where none is, none."""
+
+import dataclasses
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import patallreduce as pat
+from patallreduce.records.evidence import CERTAIN, evidence
+from patallreduce.records.files import save_iterations
+from patallreduce.records.iterations import EdgeRecord
+from tests.records import jobs
+from tests.records.made_up import make_iteration
+
+SINCE, LATE_FOR = 10, 40
+UNKNOWN = (math.nan,) * 4
+
+
+def job(ranks=4, late_rank=2, late_for=LATE_FOR, **how):
+    how = {"since": SINCE, "seed": 7 * late_rank + ranks, **how}
+    made = jobs.iterations(ranks, late_rank=late_rank, **how)
+    return list(itertools.islice(made, how["since"] + late_for))
+
+
+def findings(iterations):
+    return pat.straggler_report(iterations).findings
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+@pytest.mark.parametrize("part", [0.2, 1.0])
+@pytest.mark.parametrize("phase", jobs.PHASES_S)
+def test_every_cause_is_named_on_every_rank(phase, part, ranks):
+    longer_s = part * jobs.ITERATION_S
+    quarter = phase if "quarter" in phase else ""
+    for rank in range(ranks):
+        (found,) = findings(job(ranks, rank, longer_s={phase: longer_s}))
+        assert found.rank == rank
+        assert SINCE - 2 <= found.since <= SINCE  # it may stall before
+        assert (found.cause, found.part) == ("backward" if quarter else phase, quarter)
+        assert found.late_s == pytest.approx(longer_s, rel=0.1)
+        assert found.longer_s == pytest.approx(longer_s, rel=0.1)
+        assert found.share > 0.9
+        assert found.costs_s == pytest.approx(longer_s, rel=0.4)  # others stall, too
+
+
+def test_no_rank_is_blamed_in_ten_thousand_balanced_iterations():
+    made = list(itertools.islice(jobs.iterations(8), 10_000))
+    for last in range(50, len(made) + 1, 25):
+        assert findings(made[last - 50 : last]) == ()
+    assert findings(made) == ()
+
+
+def test_a_rank_that_is_slow_in_everything_has_two_causes_and_no_part():
+    slow = {phase: usual_s / 2 for phase, usual_s in jobs.PHASES_S.items() if phase != "input"}
+    backward, forward = findings(job(longer_s=slow))
+
+    assert (backward.cause, backward.part) == ("backward", "")
+    assert (forward.cause, forward.part) == ("forward", "")
+    assert backward.share == pytest.approx(2 / 3, abs=0.05)
+    assert forward.share == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_what_a_rank_makes_up_for_takes_nothing_from_a_share():
+    (found,) = findings(job(longer_s={"forward": 0.02, "schedule": -0.01}))
+
+    assert found.cause == "forward"
+    assert found.late_s == pytest.approx(0.01, rel=0.1)
+    assert found.longer_s == pytest.approx(0.02, rel=0.1)
+    assert found.share > 0.9
+
+
+def test_of_two_late_ranks_neither_alone_costs_what_both_do():
+    def later(iteration, rank, by_s):
+        """A rank's arrival, and only that."""
+        arrival_s = [s + by_s * (r == rank) for r, s in enumerate(iteration.arrival_s)]
+        (bucket,) = iteration.buckets
+        buckets = (dataclasses.replace(bucket, arrival_s=tuple(arrival_s)),)
+        return dataclasses.replace(iteration, buckets=buckets)
+
+    one = job(8, 2, 60, longer_s={"last quarter": 0.050}, noise=0.001, stalls=0.0)
+    later_one, earlier_one = findings([later(i, 5, 0.045 * (i.iteration >= SINCE)) for i in one])
+
+    assert (later_one.rank, earlier_one.rank) == (2, 5)
+    assert later_one.costs_s == pytest.approx(0.005, rel=0.1)
+    assert earlier_one.costs_s == 0
+
+
+def test_a_few_late_iterations_may_be_chance():
+    few = job(longer_s={"input": 0.02})[: SINCE + 8]
+
+    assert findings(few) == ()
+    assert "rank 2 is late by" in str(pat.straggler_report(few))  # all the same
+
+
+def test_the_sentence_names_rank_cause_share_part_and_cost():
+    quiet = job(longer_s={"second quarter": 0.203}, noise=0.0, stalls=0.0)
+    sentence = (
+        "rank 2 is late by 203.0 ms since iteration 10: its backward pass takes 203.0 ms longer "
+        "than the others' (100 % of it; second quarter); the others wait 203.0 ms per iteration"
+    )
+
+    assert [str(found) for found in findings(quiet)] == [sentence]
+    assert sentence in str(pat.straggler_report(quiet)).splitlines()
+
+
+def without_progress(iteration):
+    return dataclasses.replace(iteration, progress=())
+
+
+def without_finish(iteration):
+    return dataclasses.replace(iteration, finish_s=UNKNOWN)
+
+
+def without_start(iteration):
+    return dataclasses.replace(iteration, start_s=UNKNOWN)
+
+
+def with_half_known(iteration):
+    half = iteration.progress[2]
+    return dataclasses.replace(iteration, progress=(iteration.progress[0], half))
+
+
+@pytest.mark.parametrize(
+    ("known", "phase", "cause", "part"),
+    [
+        (without_progress, "forward", "computation", ""),
+        (without_progress, "last quarter", "computation", ""),
+        (without_finish, "schedule", "start", ""),
+        (without_finish, "input", "start", ""),
+        (with_half_known, "second quarter", "backward", "first half"),
+        (with_half_known, "third quarter", "backward", "second half"),
+    ],
+)
+def test_what_is_not_known_is_not_told_apart(known, phase, cause, part):
+    (found,) = findings([known(i) for i in job(longer_s={phase: 0.05})])
+
+    assert (found.cause, found.part) == (cause, part)
+
+
+def test_where_starts_are_not_known_there_is_no_cause():
+    assert findings([without_start(i) for i in job(longer_s={"forward": 0.05})]) == ()
+
+
+def test_edges_outside_of_ddp_say_nothing_of_a_forward_pass():
+    plain = [dataclasses.replace(i, model=0) for i in job(longer_s={"forward": 0.05})]
+
+    assert [found.cause for found in findings(plain)] == ["computation"]
+
+
+def test_an_edge_that_some_iterations_lack_is_no_hindrance():
+    made = job(longer_s={"forward": 0.05})
+    some = [without_progress(i) if i.iteration % 3 == 0 else i for i in made]
+
+    assert [found.cause for found in findings(some)] == ["forward"]
+
+
+def test_an_edge_of_one_rank_alone_bounds_no_phase():
+    def with_own(iteration):
+        own = EdgeRecord(0.4, (math.nan, math.nan, iteration.arrival_s[2] - 1e-3, math.nan))
+        progress = (iteration.progress[0], own, *iteration.progress[1:])
+        return dataclasses.replace(iteration, progress=progress)
+
+    (found,) = findings([with_own(i) for i in job(longer_s={"second quarter": 0.05})])
+    assert (found.cause, found.part) == ("backward", "second quarter")
+
+
+def test_records_of_earlier_versions_load(tmp_path):
+    path = tmp_path / "old.jsonl"
+    save_iterations(path, map(without_progress, job(longer_s={"forward": 0.05})))
+    path.write_text(path.read_text().replace(', "progress": []', ""))
+    assert "progress" not in path.read_text()
+
+    assert [found.cause for found in findings(pat.load_iterations(path))] == ["computation"]
+
+
+@given(st.integers(2, 40))
+def test_bets_are_fair_if_ranks_are_alike(ranks):
+    iteration = make_iteration(0, [float(rank) for rank in range(ranks)])
+    paid = [math.exp(evidence([iteration], rank)) for rank in range(ranks)]
+
+    assert sum(paid) / ranks == pytest.approx(1)
+    assert paid == sorted(paid)
+
+
+@pytest.mark.parametrize(("ranks", "iterations"), [(2, 29), (4, 16), (8, 11)])
+def test_a_rank_that_is_always_last_is_certain_after(ranks, iterations):
+    late = [make_iteration(n, [1.0] * (ranks - 1) + [2.0]) for n in range(iterations)]
+
+    assert evidence(late[1:], ranks - 1) < CERTAIN <= evidence(late, ranks - 1)
+
+
+def test_ranks_that_arrive_together_are_late_by_no_bet():
+    together = [make_iteration(n, [1.0] * 4) for n in range(100)]
+
+    assert evidence(together, 0) < 0
