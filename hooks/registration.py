@@ -81,7 +81,7 @@ class Handle:
         return [] if loop is None else self.communicator.iterations(loop.number)
 
     def stragglers(self) -> Report:
-        """Who was late, how late, since when, whether it was predicted, and what plans win."""
+        """Who was late, how late, since when, why, whether it was predicted, and what plans win."""
         return straggler_report(self.iterations())
 
     def pace(self) -> dict[str, dict[str, float]] | None:

@@ -2,10 +2,9 @@
 
 #include <pybind11/stl.h>
 
-#include <limits>
-
 #include "bindings/bindings.h"
 #include "bindings/owned.h"
+#include "bindings/records.h"
 #include "clock.h"
 #include "executor/engine.h"
 
@@ -15,12 +14,11 @@ using executor::Call;
 using executor::Engine;
 using monitor::Arrived;
 using monitor::Asked;
-using monitor::BucketRecord;
 using monitor::BucketSize;
 using monitor::ClockOffset;
 using monitor::EdgeReached;
-using monitor::EdgeRecord;
 using monitor::Guard;
+using monitor::HostUse;
 using monitor::IterationRecord;
 using monitor::Leader;
 using monitor::Monitor;
@@ -50,35 +48,6 @@ std::shared_ptr<Monitor> make_monitor(std::shared_ptr<Transport> transport,
   };
   options.ended = [engine](const std::string& why) { engine->end_plans(why); };
   return make_owned<Monitor>(std::move(transport), std::move(options));
-}
-
-py::dict as_dict(const BucketRecord& bucket, int index) {
-  return py::dict("index"_a = index, "elements"_a = bucket.elements, "planned"_a = bucket.planned,
-                  "algorithm"_a = bucket.algorithm, "segments"_a = bucket.segments,
-                  "predicted_s"_a = bucket.predicted_s, "arrival_s"_a = bucket.arrival_s,
-                  "finish_s"_a = bucket.finish_s);
-}
-
-// When a rank had the last of its results.
-std::vector<double> finishes(const IterationRecord& record) {
-  std::vector<double> finish_s(record.start_s.size(), std::numeric_limits<double>::quiet_NaN());
-  for (std::size_t r = 0; r < finish_s.size(); ++r)
-    for (const BucketRecord& bucket : record.buckets)
-      if (!(bucket.finish_s[r] <= finish_s[r])) finish_s[r] = bucket.finish_s[r];
-  return finish_s;
-}
-
-py::dict as_dict(const IterationRecord& record) {
-  py::list buckets;
-  for (std::size_t b = 0; b < record.buckets.size(); ++b)
-    buckets.append(as_dict(record.buckets[b], static_cast<int>(b)));
-  py::list progress;
-  for (const EdgeRecord& edge : record.progress)
-    progress.append(py::dict("fraction"_a = edge.fraction, "at_s"_a = edge.at_s));
-  return py::dict("model"_a = record.id.loop, "iteration"_a = record.id.iteration,
-                  "decided_s"_a = record.decided_s, "edges"_a = record.edges,
-                  "start_s"_a = record.start_s, "finish_s"_a = finishes(record),
-                  "buckets"_a = buckets, "progress"_a = progress);
 }
 
 std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
@@ -112,7 +81,7 @@ struct Replay {
   std::optional<Plan> overdue(double now_s) { return leader.overdue(now_s, records); }
 };
 
-py::object as_dict(const std::optional<Guard>& guard) {
+py::object paces_of(const std::optional<Guard>& guard) {
   if (!guard) return py::none();
   const auto told = [&](Way way) {
     const Guard::Pace& pace = guard->pace(way);
@@ -154,7 +123,7 @@ void bind_parts(py::module_& m) {
       .def(
           "pace",
           [](const Replay& replay, std::int64_t loop) {
-            return as_dict(replay.leader.guard(loop));
+            return paces_of(replay.leader.guard(loop));
           },
           "loop"_a, "As of Monitor.")
       .def(
@@ -195,6 +164,16 @@ void bind_parts(py::module_& m) {
       .def_property_readonly("samples", &ClockOffset::samples)
       .def_property_readonly("offset_s", &ClockOffset::offset_s)
       .def_property_readonly("error_s", &ClockOffset::error_s);
+  py::class_<HostUse>(m, "HostUse", "How busy this rank's host is.")
+      .def(py::init<std::string>(), "root"_a = "")
+      .def(
+          "sample",
+          [](HostUse& use, double now_s) -> py::object {
+            const auto host = use.sample(now_s);
+            if (host) return as_dict(*host);
+            return py::none();
+          },
+          "now_s"_a, "Since the sample before; None the first time.");
   m.def("plan_children", &plan_children, "rank"_a, "ranks"_a,
         "The ranks to which a rank hands a plan on.");
 }
@@ -252,7 +231,7 @@ void bind_monitor(py::module_& m) {
            })
       .def(
           "pace",
-          [](const Monitor& monitor, std::int64_t loop) { return as_dict(monitor.guard(loop)); },
+          [](const Monitor& monitor, std::int64_t loop) { return paces_of(monitor.guard(loop)); },
           "loop"_a,
           "Of a loop's iterations with plans and without, on the leader: how many were measured, "
           "mean seconds of an iteration, and of its overhead. None: nothing is known here.")

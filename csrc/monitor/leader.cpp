@@ -57,6 +57,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
         rank.ask(r);
         return true;
       },
+      [](const HostUsed&) { return false; },
       [&](const Arrived& r) {
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int leader_rank = 0;
 constexpr double ping_interval_s = 1.0;
+constexpr double host_use_interval_s = 1.0;
 constexpr double first_ping_interval_s = 1e-3;
 constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
@@ -151,6 +152,10 @@ double Monitor::rest_s(double) {
 void Monitor::take(Report report) {
   const double shift_s = offset_s();
   if (auto* started = std::get_if<Started>(&report)) {
+    if (const double now = now_s(); now >= next_host_use_s_) {
+      next_host_use_s_ = now + host_use_interval_s;
+      if (const auto host = host_use_.sample(now)) tell(HostUsed{started->id, *host});
+    }
     started->at_s += shift_s;
     for (double& finish_s : started->finish_s) finish_s += shift_s;
   } else if (auto* edge = std::get_if<EdgeReached>(&report)) {
@@ -160,6 +165,10 @@ void Monitor::take(Report report) {
   } else if (auto* arrived = std::get_if<Arrived>(&report)) {
     for (double& arrival_s : arrived->arrivals_s) arrival_s += shift_s;
   }
+  tell(std::move(report));
+}
+
+void Monitor::tell(Report report) {
   if (rank_ == leader_rank) {
     handle(rank_, report);
     return;
@@ -182,6 +191,7 @@ void Monitor::send_later() {
 
 // A message costs the leader more than what it says.
 bool Monitor::no_plan_waits_for(const Report& report) const {
+  if (std::holds_alternative<HostUsed>(report)) return true;
   if (!std::holds_alternative<EdgeReached>(report) && !std::holds_alternative<Asked>(report))
     return false;
   const IterationId& id = id_of(report);

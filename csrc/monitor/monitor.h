@@ -18,6 +18,7 @@
 
 #include "executor/driver.h"
 #include "monitor/clock_offset.h"
+#include "monitor/host.h"
 #include "monitor/leader.h"
 #include "monitor/records.h"
 #include "transport/transport.h"
@@ -72,6 +73,7 @@ class Monitor final : private Driven {
   void end(const std::string& why);
   std::optional<Plan> overdue();
   void take(Report report);
+  void tell(Report report);
   void handle(int from, const std::string& bytes);
   void handle(int from, const Report& report);
   void handle(int from, const Ping& ping);
@@ -89,6 +91,8 @@ class Monitor final : private Driven {
   std::shared_ptr<Transport> transport_;
   double next_ping_s_ = 0;
   int pings_ = 0;
+  HostUse host_use_;
+  double next_host_use_s_ = 0;
   std::map<std::int64_t, std::int64_t> planned_;  // by loop: the newest iteration with a plan
   std::string later_;  // reports, encoded, that travel with the next one a plan waits for
 

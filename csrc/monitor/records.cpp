@@ -30,7 +30,7 @@ std::vector<double> Records::unknown() const {
 IterationRecord& Records::at(const IterationId& id, std::size_t buckets) {
   auto* found = const_cast<IterationRecord*>(find(id));
   if (!found) {
-    kept_.push_back({id, 0, 0, unknown(), {}, {}});
+    kept_.push_back({id, 0, 0, unknown(), {}, {}, {}});
     if (kept_.size() > limit_) kept_.pop_front();
     found = &kept_.back();
   }
@@ -59,6 +59,12 @@ void Records::take(int rank, const EdgeReached& report) {
     edge = progress.insert(edge, {report.fraction, unknown()});
   }
   edge->at_s[rank] = report.at_s;
+}
+
+void Records::take(int rank, const HostUsed& report) {
+  auto& host = at(report.id, 0).host;
+  host.resize(ranks_);
+  host[rank] = report.host;
 }
 
 void Records::take(int rank, const Arrived& report) {

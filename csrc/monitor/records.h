@@ -33,6 +33,7 @@ struct IterationRecord {
   std::vector<double> start_s;
   std::vector<BucketRecord> buckets;
   std::vector<EdgeRecord> progress;  // by fraction
+  std::vector<Host> host;            // by rank; empty: nobody told
 };
 
 class Records {
@@ -43,6 +44,7 @@ class Records {
   void take(int rank, const Arrived& report);
   void take(int rank, const EdgeReached& report);
   void take(int, const Asked&) {}
+  void take(int rank, const HostUsed& report);
   void take(const Plan& plan);
   void decided(const IterationId& id, double at_s, int edges,
                const std::vector<std::vector<double>>& predicted_s);

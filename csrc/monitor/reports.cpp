@@ -81,6 +81,12 @@ struct Encoder {
     out.put(static_cast<std::uint32_t>(m.sizes.size()));
     for (const BucketSize& size : m.sizes) put(out, size);
   }
+  void operator()(const HostUsed& m) {
+    kind(7);
+    put(out, m.id);
+    for (const double value : {m.host.waited, m.host.throttled, m.host.stolen, m.host.faults_per_s})
+      out.put(value);
+  }
   void operator()(const Report& m) { std::visit(*this, m); }
   void operator()(const Ping& m) {
     kind(4);
@@ -139,6 +145,13 @@ MonitorMessage get(Reader& in, int ranks) {
         plan.buckets.push_back({size.elements, size.element_bytes, get_key(in, ranks)});
       }
       return plan;
+    }
+    case 7: {
+      HostUsed m{get_id(in), {}};
+      Host& host = m.host;
+      for (double* value : {&host.waited, &host.throttled, &host.stolen, &host.faults_per_s})
+        *value = in.get<double>();
+      return Report{m};
     }
     default:
       in.require(false);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "monitor/host.h"
 #include "schedule/plan.h"
 
 namespace patallreduce::monitor {
@@ -53,7 +54,13 @@ struct Arrived {
   std::vector<BucketSize> sizes;   // per bucket
 };
 
-using Report = std::variant<Started, EdgeReached, Asked, Arrived>;
+// Rarely: it travels with the iteration's start.
+struct HostUsed {
+  IterationId id;
+  Host host;
+};
+
+using Report = std::variant<Started, EdgeReached, Asked, Arrived, HostUsed>;
 
 inline const IterationId& id_of(const Report& report) {
   return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);

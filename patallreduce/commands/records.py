@@ -22,7 +22,9 @@ def add(commands: Commands) -> None:
     plot.add_argument("--last", type=int, default=4, help="iterations in a timeline (default 4)")
     plot.add_argument("--out", type=Path, default=Path("out/arrivals.png"), help="png, svg or pdf")
 
-    stragglers = _command(commands, "stragglers", _stragglers, "which rank is late, since when")
+    stragglers = _command(
+        commands, "stragglers", _stragglers, "which rank is late, since when, why"
+    )
     late = stragglers.add_mutually_exclusive_group()
     late.add_argument("--threshold-ms", type=float, help="later than this is late")
     late.add_argument("--ratio", type=float, help="the same, as a part of the computation")

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from patallreduce.records.evidence import CERTAIN, evidence
 from patallreduce.records.findings import Cause, Finding
+from patallreduce.records.hosts import busy_host
 from patallreduce.records.iterations import FORWARD, Iteration, Times
 
 # A cause is named that makes so much of all that takes a rank longer; so one is always named.
@@ -38,6 +39,7 @@ _CAUSES: dict[tuple[float, float], Cause] = {
     (FORWARD, _ARRIVAL): "backward",
     (_START, _ARRIVAL): "computation",
 }
+_COMPUTING: tuple[Cause, ...] = ("forward", "backward", "computation")
 _QUARTERS = ("first quarter", "second quarter", "third quarter", "last quarter")
 
 
@@ -59,6 +61,7 @@ def findings(
     marks = _known_in_most(_marks(iterations, since))
     longer_s = {cause: _longer_s(marks, rank, *between) for between, cause in _causes(marks)}
     all_s = sum(max(0.0, time_s) for time_s in longer_s.values())
+    host = busy_host(phase, rank)
     costs_s = statistics.fmean(_cost_s(i, rank) for i in phase)
     return [
         Finding(
@@ -69,6 +72,7 @@ def findings(
             longer_s=time_s,
             share=time_s / all_s,
             part=_part(marks, rank, time_s) if cause == "backward" else "",
+            host=host if cause in _COMPUTING else "",
             costs_s=costs_s,
             won_s=won_s,
         )

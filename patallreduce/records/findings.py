@@ -35,6 +35,8 @@ class Finding:
         share: `longer_s` as a part of all that takes this rank longer.
         part: Of the backward pass, by its gradients, where most of `longer_s` is: "second quarter",
             "first half"; "" where no part has most of it, or none is known.
+        host: Beside a longer forward or backward pass: how this rank's host is busier than those of
+            the others; "" if it is not.
         costs_s: What the others wait for this rank alone, whatever its causes: by how much sooner
             the last rank would have arrived without this one, mean since then.
         won_s: What plans win of an iteration, of all its ranks together; NaN: not measured.
@@ -47,14 +49,16 @@ class Finding:
     longer_s: float
     share: float
     part: str
+    host: str
     costs_s: float
     won_s: float
 
     def __str__(self) -> str:
         why = _SENTENCES[self.cause].format(longer=tenths_text(self.longer_s))
         of_it = f"{self.share:.0%}".replace("%", " % of it") + (self.part and f"; {self.part}")
+        host = self.host and f"; its host is busy: {self.host}"
+        late_ms, costs_ms = tenths_text(self.late_s), tenths_text(self.costs_s)
         return (
-            f"rank {self.rank} is late by {tenths_text(self.late_s)} ms since iteration "
-            f"{self.since}: {why} ({of_it}); the others wait {tenths_text(self.costs_s)} ms per "
-            "iteration"
+            f"rank {self.rank} is late by {late_ms} ms since iteration {self.since}: {why} "
+            f"({of_it}){host}; the others wait {costs_ms} ms per iteration"
         )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -68,7 +68,10 @@ class Iteration:
         edges: How many progress reports the leader had by then.
         finish_s: (P,) when each rank had the last sum.
         buckets: In the order of their indices.
-        progress: In the order of their fractions; empty in records of earlier versions.
+        progress: In the order of their fractions.
+        host: How busy each rank's host was, now and then: "waited", "throttled", "stolen", as parts
+            of the time, "faults_per_s" (`csrc/monitor/host.h`). NaN: not told with this iteration.
+            Like `progress` empty in records of earlier versions.
 
     Raises:
         ValueError: The lists of times are not all of one length.
@@ -82,12 +85,14 @@ class Iteration:
     finish_s: Times
     buckets: tuple[BucketRecord, ...]
     progress: tuple[EdgeRecord, ...] = ()
+    host: Mapping[str, Times] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         named = [("finish_s", self.finish_s)]
         for bucket in self.buckets:
             for name in ("predicted_s", "arrival_s", "finish_s"):
                 named.append((f"bucket {bucket.index}: {name}", getattr(bucket, name)))
+        named += self.host.items()
         named += [(f"edge {edge.fraction:.2f}", edge.at_s) for edge in self.progress]
         for name, times in named:
             if len(times) != self.ranks:
@@ -191,6 +196,7 @@ class Iteration:
                     EdgeRecord(float(edge["fraction"]), _times(edge["at_s"]))
                     for edge in record.get("progress", ())
                 ),
+                host={str(k): _times(of) for k, of in record.get("host", {}).items()},
             )
         except KeyError as error:
             raise ValueError(f"not a record of an iteration: {error} is missing") from error

@@ -1,5 +1,6 @@
 """What monitors tell each other, without collectives: reports are made up, their order is not."""
 
+import math
 import time
 
 import pytest
@@ -51,3 +52,20 @@ def test_what_no_plan_waits_for_is_told_all_the_same(communicators):
     (half,) = wait_for(leader, 0, lambda _: True).progress
     assert half.fraction == 0.5
     assert half.at_s == pytest.approx([now_s + 0.5] * 2, abs=0.1)  # of both, on one clock
+
+
+def test_ranks_tell_now_and_then_how_busy_their_hosts_are(communicators):
+    leader, other = communicators
+    for iteration in (0, 1):  # the first sample has nothing to be compared with
+        for communicator in communicators:
+            communicator.session.monitor.started(LOOP, iteration, time.monotonic(), [])
+        time.sleep(1.1)
+
+    def told(record):
+        return record.host and not any(map(math.isnan, record.host["waited"]))
+
+    assert all(0 <= waited <= 1 for waited in wait_for(leader, 1, told).host["waited"])
+    assert wait_for(leader, 0, lambda _: True).host == {}
+    own = wait_for(other, 1, lambda record: record.host).host["waited"]
+    assert math.isnan(own[0])
+    assert not math.isnan(own[1])

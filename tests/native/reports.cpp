@@ -12,6 +12,7 @@ using monitor::Arrived;
 using monitor::Asked;
 using monitor::decode_monitor_messages;
 using monitor::EdgeReached;
+using monitor::HostUsed;
 using monitor::IterationId;
 using monitor::MonitorMessage;
 using monitor::Ping;
@@ -53,6 +54,8 @@ std::vector<MonitorMessage> samples(Random& random) {
           Report{EdgeReached{id, any_time(random), any_time(random)}},
           Report{Asked{id, any_time(random)}},
           Report{arrived},
+          Report{HostUsed{
+              id, {any_time(random), any_time(random), any_time(random), any_time(random)}}},
           Ping{any_time(random)},
           Pong{any_time(random), any_time(random)},
           plan};
@@ -105,7 +108,7 @@ void test_reports(Random& random) {
     }
     std::string noise(pick(random, 0, 200), '\0');
     for (char& byte : noise) byte = static_cast<char>(random());
-    if (!noise.empty()) noise[0] = static_cast<char>(pick(random, 0, 7));
+    if (!noise.empty()) noise[0] = static_cast<char>(pick(random, 0, 8));
     accepted(noise);
   }
   CHECK(mutants > 0);

@@ -39,6 +39,7 @@ def iterations(draw):
             finish_s=times,
             buckets=st.lists(bucket, max_size=3).map(tuple),
             progress=st.lists(edge, max_size=3).map(tuple),
+            host=st.dictionaries(st.sampled_from(["waited", "stolen"]), times),
         )
     )
 

@@ -16,7 +16,8 @@ from tests.records import jobs
 from tests.records.made_up import make_iteration
 
 SINCE, LATE_FOR = 10, 40
-UNKNOWN = (math.nan,) * 4
+NAN = math.nan
+UNKNOWN = (NAN,) * 4
 
 
 def job(ranks=4, late_rank=2, late_for=LATE_FOR, **how):
@@ -140,6 +141,37 @@ def test_what_is_not_known_is_not_told_apart(known, phase, cause, part):
     assert (found.cause, found.part) == (cause, part)
 
 
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ({"waited": 0.3}, "it had to wait for 30 % of the processor time that it wanted"),
+        ({"throttled": 0.4}, "its control group's quota was used up in 40 % of the periods"),
+        ({"stolen": 0.25}, "25 % of its processors' time was taken by other guests"),
+        ({"faults_per_s": 500.0}, "it read 500 pages per second from disk"),
+        ({"waited": 0.3, "stolen": 0.2}, "that it wanted and 20 % of its processors' time was"),
+    ],
+)
+def test_a_busy_host_is_told_beside_what_it_makes_longer(host, said):
+    def told(iteration):
+        """Ranks tell now and then, each in its own iterations."""
+        teller = iteration.iteration % 4
+        values = {
+            name: tuple(
+                (value if rank == 2 else 0.02) if rank == teller else NAN for rank in range(4)
+            )
+            for name, value in host.items()
+        }
+        return dataclasses.replace(iteration, host=values)
+
+    (found,) = findings([told(i) for i in job(longer_s={"forward": 0.05})])
+    assert said in found.host
+    assert f"; its host is busy: {found.host}; the others wait" in str(found)
+    (other,) = findings([told(i) for i in job(late_rank=1, longer_s={"forward": 0.05})])
+    assert other.host == ""
+    (waiting,) = findings([told(i) for i in job(longer_s={"input": 0.05})])
+    assert waiting.host == ""
+
+
 def test_where_starts_are_not_known_there_is_no_cause():
     assert findings([without_start(i) for i in job(longer_s={"forward": 0.05})]) == ()
 
@@ -159,7 +191,7 @@ def test_an_edge_that_some_iterations_lack_is_no_hindrance():
 
 def test_an_edge_of_one_rank_alone_bounds_no_phase():
     def with_own(iteration):
-        own = EdgeRecord(0.4, (math.nan, math.nan, iteration.arrival_s[2] - 1e-3, math.nan))
+        own = EdgeRecord(0.4, (NAN, NAN, iteration.arrival_s[2] - 1e-3, NAN))
         progress = (iteration.progress[0], own, *iteration.progress[1:])
         return dataclasses.replace(iteration, progress=progress)
 
@@ -170,8 +202,9 @@ def test_an_edge_of_one_rank_alone_bounds_no_phase():
 def test_records_of_earlier_versions_load(tmp_path):
     path = tmp_path / "old.jsonl"
     save_iterations(path, map(without_progress, job(longer_s={"forward": 0.05})))
-    path.write_text(path.read_text().replace(', "progress": []', ""))
+    path.write_text(path.read_text().replace(', "progress": [], "host": {}', ""))
     assert "progress" not in path.read_text()
+    assert "host" not in path.read_text()
 
     assert [found.cause for found in findings(pat.load_iterations(path))] == ["computation"]
 
