@@ -16,7 +16,7 @@ struct Host {
   double faults_per_s = NAN;  // pages that were read from disk first: swapped out, or of a file
 };
 
-// Reads /proc and /sys: four small files, some 100 us.
+// Reads /proc and /sys. Not for every iteration: /proc/stat is long on large hosts.
 class HostUse {
  public:
   // `root`: what stands for "/", in tests.
