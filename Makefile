@@ -30,7 +30,7 @@ PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet --quiet
 # Where nvcc is, this compiles the GPU kernels too.
 .venv/ready: .venv/torch pyproject.toml setup.py $(NATIVE)
 	@echo "Set-up, 2 of 2: compiles patallreduce and installs its tools (2 to 5 minutes on 2 cores)"
-	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,docs,viz,examples,lab]'
+	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,viz,examples,lab]'
 	@touch $@
 
 demo: export PYTHONWARNINGS =
@@ -51,7 +51,7 @@ test: .venv/ready
 	@$(PIP_INSTALL) --editable '.[integrations]'
 	@touch $@
 
-test-all: test sanitize .venv/integrations
+test-all: test sanitize .venv/integrations .venv/docs
 	$(BIN)/python -m pytest -q -m slow
 
 # Is every wrong version of selection, monitor and prediction, and every guard left out, noticed by a
@@ -105,7 +105,11 @@ gpu-check:
 
 # The site, in build/site. Its examples run while it is built; a warning is an error.
 SPHINX = $(QUIETLY) $(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -c docs -d build/doctrees
-docs: .venv/ready
+.venv/docs: .venv/ready
+	@$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
+docs: .venv/docs
 	@rm -rf build/site build/shown
 	$(SPHINX) --fresh-env -b doctest . build/doctest
 	$(SPHINX) -b html . build/site
