@@ -46,25 +46,6 @@ def test_all_usual_edges_make_the_plan_due_before_anybody_asks():
         assert job.leader.records()[-1]["edges"] == RANKS
 
 
-def test_the_leader_keeps_when_ranks_reached_which_edge():
-    job = Job(2)
-    job.iterate([0.4, 0.8], fractions=(0.75, 0.25))
-    assert job.leader.records()[-1]["progress"] == [
-        {"fraction": 0.25, "at_s": pytest.approx([100.1, 100.2])},
-        {"fraction": 0.75, "at_s": pytest.approx([100.3, 100.6])},
-    ]
-
-
-def test_edges_that_no_computation_has_are_not_kept_and_of_others_sixteen():
-    job = Job(2)
-    many = [k / 100 for k in range(1, 40)]
-    job.iterate([0.4, 0.8], fractions=(-1, 0, 1, 2, math.inf, *many), silent=[1])
-    job.leader.edge(0, job.loop, 0, math.nan, 100.2, 100.2)
-    kept = job.leader.records()[-1]["progress"]
-    assert [edge["fraction"] for edge in kept] == many[:16]
-    assert all(math.isnan(edge["at_s"][1]) for edge in kept)
-
-
 def test_a_rank_without_its_usual_edges_is_not_waited_for_when_another_asks():
     job = Job(RANKS)
     for _ in range(3):
