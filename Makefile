@@ -30,7 +30,7 @@ PIP_INSTALL := $(QUIETLY) $(BIN)/pip install --quiet --quiet
 # Where nvcc is, this compiles the GPU kernels too.
 .venv/ready: .venv/torch pyproject.toml setup.py $(NATIVE)
 	@echo "Set-up, 2 of 2: compiles patallreduce and installs its tools (2 to 5 minutes on 2 cores)"
-	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,viz,examples,lab]'
+	@PATALLREDUCE_WERROR=1 $(PIP_INSTALL) --editable '.[dev,report,viz,examples,lab]'
 	@touch $@
 
 demo: export PYTHONWARNINGS =

@@ -1,4 +1,4 @@
-"""The commands that read a file of iterations: `plot`, `stragglers` and `trace`."""
+"""The commands that read a file of iterations: `plot`, `report`, `stragglers` and `trace`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ def add(commands: Commands) -> None:
     plot.add_argument("--kind", choices=KINDS, default="heat-map")
     plot.add_argument("--last", type=int, default=4, help="iterations in a timeline (default 4)")
     plot.add_argument("--out", type=Path, default=Path("out/arrivals.png"), help="png, svg or pdf")
+
+    report = _command(commands, "report", _report, "write a run as one HTML page to look into")
+    report.add_argument("--out", type=Path, default=Path("out/report.html"))
 
     stragglers = _command(
         commands, "stragglers", _stragglers, "which rank is late, since when, why"
@@ -56,6 +59,14 @@ def _plot(options: argparse.Namespace) -> str:
     return str(options.out)
 
 
+def _report(options: argparse.Namespace) -> str:
+    from patallreduce.page import write_page
+
+    of_models = list(_of_models(options).values())
+    write_page(options.out, of_models, title=f"{options.records.name}: who was late")
+    return f"{options.out}: open it in a browser"
+
+
 def _stragglers(options: argparse.Namespace) -> str:
     threshold_s = None if options.threshold_ms is None else options.threshold_ms / 1e3
     return str(straggler_report(_load(options), threshold_s=threshold_s, ratio=options.ratio))
@@ -69,13 +80,18 @@ def _trace(options: argparse.Namespace) -> str:
 
 
 def _load(options: argparse.Namespace) -> list[Iteration]:
+    of_models = _of_models(options)
+    if len(of_models) > 1:
+        raise ValueError(f"{options.records}: has models {[*of_models]}; choose one by --model")
+    return next(iter(of_models.values()))
+
+
+def _of_models(options: argparse.Namespace) -> dict[int, list[Iteration]]:
+    """The iterations of each model in the file, or of the one that is asked for."""
     iterations = load_iterations(options.records)
     models = sorted({iteration.model for iteration in iterations})
-    if options.model is not None:
-        iterations = [i for i in iterations if i.model == options.model]
-    elif len(models) > 1:
-        raise ValueError(f"{options.records}: has models {models}; choose one by --model")
-    if not iterations:
-        wanted = "" if options.model is None else f" of model {options.model}, only of {models}"
-        raise ValueError(f"{options.records}: no iterations{wanted}")
-    return iterations
+    wanted = [model for model in models if options.model in {None, model}]
+    if not wanted:
+        of = "" if options.model is None else f" of model {options.model}, only of {models}"
+        raise ValueError(f"{options.records}: no iterations{of}")
+    return {model: [i for i in iterations if i.model == model] for model in wanted}

@@ -65,15 +65,37 @@ def test_trace(run, records, tmp_path):
     assert json.loads(out.read_text())["traceEvents"]
 
 
-@pytest.mark.parametrize("command", ["plot", "stragglers", "trace"])
-def test_bad_files_are_named(failing, tmp_path, command):
-    absent, empty, wrong = (tmp_path / name for name in ("absent", "empty", "wrong"))
+def test_report(run, tmp_path, make_iteration):
+    pytest.importorskip("plotly")
+    path, out = tmp_path / "records.jsonl", tmp_path / "new" / "report.html"
+    save_iterations(path, [make_iteration(n, (1.0, 1.5), model=n % 2) for n in range(10)])
+
+    assert str(out) in run("report", path, "--out", out)
+    assert out.read_text().count('class="model"') == 2
+    run("report", path, "--out", out, "--model", 1)
+    assert out.read_text().count('class="model"') == 1
+
+
+def test_a_report_without_plotly_says_what_to_install(failing, records, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+
+    said = failing("report", records, "--out", tmp_path / "a.html")
+    assert "pip install 'patallreduce[report]'" in said
+
+
+@pytest.mark.parametrize("command", ["plot", "report", "stragglers", "trace"])
+def test_bad_files_are_named(failing, tmp_path, make_iteration, command):
+    absent, empty, wrong, cut = (tmp_path / name for name in ("absent", "empty", "wrong", "cut"))
     empty.write_text("")
+    whole = json.dumps(make_iteration().to_dict()).replace("NaN", "null")
+    cut.write_text(whole + "\n" + whole[:-20])
     wrong.write_text('{"iteration": 0}\n')
 
     assert "No such file" in failing(command, absent)
     assert f"{empty}: no iterations" in failing(command, empty)
     assert f"{wrong}, line 1: not a record of an iteration" in failing(command, wrong)
+    assert f"{cut}, line 2: expected JSON" in failing(command, cut)
 
 
 def test_a_suffix_that_cannot_be_drawn_is_refused(failing, records, tmp_path):
