@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from patallreduce.page.microseconds import packed, packed_times
-from patallreduce.records.activities import lanes
+from patallreduce.records.activities import Activity, lanes
 from patallreduce.records.iterations import Iteration, Times
 
-ACTIVITIES = ("computation", "waiting", "communication")
+ACTIVITIES: tuple[Activity, ...] = ("computation", "waiting", "communication")
 WORST = 200
 ROOM = 1_500_000  # times in all timelines of a page: 8 MB of it
 

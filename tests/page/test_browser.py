@@ -8,6 +8,7 @@ import statistics
 import pytest
 
 from patallreduce.page import write_page
+from patallreduce.records.iterations import Iteration
 from tests.records.made_up import make_iteration
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -55,6 +56,11 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def page(driver, path):
+    yield from opened(driver, path)
+
+
+def opened(driver, path):
+    """The page, of which nothing may go wrong until the test has ended."""
     driver.get(path.as_uri())
     yield driver
     assert driver.get_log("browser") == []
@@ -150,3 +156,22 @@ def test_nothing_is_wider_than_the_window(page, width):
     page.refresh()
 
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [make_iteration(0, (1.0,))],
+        [make_iteration(n, (math.nan, 1.0), start_s=(math.nan, 0.0)) for n in range(3)],
+        [Iteration(0, 5, (0.0, 0.0), 0.5, 2, (1.0, 1.0), ())],
+    ],
+    ids=["one rank, one iteration", "hardly anything known", "no buckets"],
+)
+def test_little_is_drawn_as_well_as_much(driver, tmp_path, made):
+    path = tmp_path / "page.html"
+    write_page(path, [made], title="little")
+
+    for page in opened(driver, path):
+        assert cells(page)[1] == [i.iteration for i in made]
+        assert "Nothing was predicted" in text(page, "error-note")
+        assert count(page, "#errors .main-svg") > 0

@@ -20,8 +20,14 @@ function layoutOf(height, more) {
 
 function rankAxis(chosen) {
   // As names: with a part of the ranks there are no gaps between them.
-  return { type: "category", autorange: "reversed", title: { text: "rank" }, automargin: true,
-           categoryarray: chosen.map(String), categoryorder: "array" };
+  return {
+    type: "category",
+    categoryorder: "array",
+    categoryarray: chosen.map(String),
+    range: [chosen.length - 0.5, -0.5], // from top to bottom
+    title: { text: "rank" },
+    automargin: true,
+  };
 }
 
 function rankHeight(chosen) {

@@ -21,6 +21,7 @@ function readModel(element) {
   return model;
 }
 
+// For plotly: null where it is not known.
 function milliseconds(time) {
   return time === UNKNOWN ? null : time / 1e3;
 }
@@ -84,5 +85,8 @@ function columnNames(model, columns) {
 
 function pooledNote(columns) {
   const [begin, end] = columns[0] ?? [0, 1];
-  return end > begin + 1 ? `Each column is the median of ${end - begin} iterations.` : "";
+  return end > begin + 1
+    ? `Each column is the median of ${end - begin} iterations; of ${MOST_COLUMNS} or fewer each ` +
+      "has its own: narrow the filter."
+    : "";
 }
