@@ -5,6 +5,7 @@ import json
 import math
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,22 @@ def test_what_has_no_place_on_one_page_is_refused():
         model_data([make_iteration(0, ())])
 
 
+def test_a_name_cannot_end_the_data(tmp_path):
+    pytest.importorskip("plotly")
+    made = make_iteration()
+    odd = replace(made, buckets=(replace(made.buckets[0], algorithm="</script><b>"),))
+
+    write_page(tmp_path / "page.html", [[odd]], title="odd")
+
+    (data,) = models_of((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert data["shares"][0]["algorithm"] == "</script><b>"
+
+
+def models_of(page):
+    found = re.findall(r'<script type="application/json" class="model">(.*?)</script>', page)
+    return [json.loads(data) for data in found]
+
+
 def test_the_page_holds_all_models_and_needs_no_network(tmp_path):
     pytest.importorskip("plotly")
     models = [[make_iteration(n, model=model) for n in range(3)] for model in (2, 7)]
@@ -116,7 +133,6 @@ def test_the_page_holds_all_models_and_needs_no_network(tmp_path):
     write_page(path, models, title="</title> of <models>")
 
     page = path.read_text(encoding="utf-8")
-    data = re.findall(r'<script type="application/json" class="model">(.*?)</script>', page)
-    assert [json.loads(of_model)["model"] for of_model in data] == [2, 7]
+    assert [data["model"] for data in models_of(page)] == [2, 7]
     assert not re.search(r"<(?:script|link|img)[^>]*\b(?:src|href)=", page.split("<body>")[0])
     assert "<title>&lt;/title&gt; of &lt;models&gt;</title>" in page
