@@ -12,6 +12,7 @@ from patallreduce.records.iterations import Iteration
 from tests.records.made_up import make_iteration
 
 webdriver = pytest.importorskip("selenium.webdriver")
+WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 pytest.importorskip("plotly")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -81,6 +82,16 @@ def cells(page):
     return page.execute_script("const [map] = heat.data; return [map.y, map.x, map.z]")
 
 
+def cell_of(page, rank, iteration):
+    """The mouse on a cell of the heat map of 4 ranks and 40 iterations, all of it in sight."""
+    plot = page.find_element("css selector", "#heat .nsewdrag")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
+    across = plot.size["width"] * ((iteration + 0.5) / 40 - 0.5)
+    down = plot.size["height"] * ((rank + 0.5) / 4 - 0.5)
+    mouse = webdriver.ActionChains(page)
+    return mouse.move_to_element_with_offset(plot, int(across), int(down))
+
+
 def count(page, selector):
     return page.execute_script(f"return document.querySelectorAll('{selector}').length")
 
@@ -130,10 +141,23 @@ def test_an_iteration_is_chosen_by_number_by_step_and_by_click(page):
     assert shown() == 12
     page.execute_script("document.getElementById('after').click()")
     assert shown() == 13
-    page.execute_script("heat.emit('plotly_click', {points: [{pointIndex: [2, 30], y: '2'}]})")
+    cell_of(page, rank=2, iteration=30).click().perform()
     assert shown() == 30
+    assert text(page, "moment-note") == ""
     longest_ms = page.execute_script("return Math.max(...timeline.data[0].x)")
     assert longest_ms == pytest.approx(1500, abs=10)
+
+
+def test_the_mouse_on_a_cell_tells_what_it_is(page):
+    cell_of(page, rank=2, iteration=30).perform()
+
+    label = "return document.querySelector('#heat .hoverlayer').textContent"
+    told = WebDriverWait(page, 20).until(lambda page: page.execute_script(label))
+    late_ms, predicted_ms = page.execute_script(
+        "return [shown.model.lateness, shown.model.predicted].map((of) => of[4 * 30 + 2] / 1e3)"
+    )
+    assert f"iteration 30rank 2late by {late_ms:.1f} ms" in told
+    assert f"predicted: {predicted_ms:.1f} ms" in told
 
 
 def test_another_model_has_columns_of_medians(page):

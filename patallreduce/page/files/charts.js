@@ -12,7 +12,7 @@ function layoutOf(height, more) {
     height,
     font: { size: 14, color: "#222" },
     margin: { l: 70, r: 20, t: 20, b: 55 },
-    hoverlabel: { font: { size: 14 }, align: "left" },
+    hoverlabel: { bgcolor: "#222", font: { size: 14, color: "#fff" }, align: "left" },
     legend: { orientation: "h", y: 1, yanchor: "bottom" },
     ...more,
   };
