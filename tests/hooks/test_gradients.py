@@ -83,6 +83,7 @@ def test_a_parameter_frozen_is_noticed():
     assert_equal_gradients(plain, watched)
 
 
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_the_compiler_does_not_mind_that_hooks_come_and_go():
     torch._dynamo.reset()
     graphs = []
