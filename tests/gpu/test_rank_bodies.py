@@ -41,9 +41,9 @@ def test_sums(run, ranks):
 
 
 def test_endurance(run):
-    for one in run(2, rank_bodies.endurance, iterations=200):
+    for one in run(2, rank_bodies.endurance, iterations=400):
         assert one["right"]
-        assert rank_bodies.growth(one, 200) == {}
+        assert rank_bodies.growth(one, 400) == {}
 
 
 def test_a_silent_rank(run, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import MutableSequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 import torch.distributed as dist
@@ -100,7 +102,11 @@ class Rank:
     def _holds(self) -> dict[str, int]:
         gc.collect()
         dist.barrier()
-        return {"descriptors": len(os.listdir("/proc/self/fd")), "threads": threads(os.getpid())}
+        return {
+            "descriptors": len(os.listdir("/proc/self/fd")),
+            "threads": threads(os.getpid()),
+            "MiB in use": round(heap_bytes() / (1 << 20)),
+        }
 
     def _open(self, opening: Opening) -> pat.Communicator | None:
         group = self._groups[opening.group]
@@ -191,6 +197,21 @@ class Rank:
             communicator.close()
         communicator = self._slots[step.slot] = None  # closes what nothing holds any more
         self._slots[step.slot] = self._open(step.opening)
+
+
+class _Mallinfo2(ctypes.Structure):
+    """Of mallinfo(3)."""
+
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_: ClassVar = [(name, ctypes.c_size_t) for name in names.split()]
+
+
+def heap_bytes() -> int:
+    """What is allocated in this process; the heap itself may be larger, and have holes."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = _Mallinfo2
+    told = mallinfo2()
+    return int(told.uordblks + told.hblkhd)
 
 
 def threads(pid: int) -> int:
