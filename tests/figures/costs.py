@@ -43,6 +43,16 @@ def leader() -> Iterator[Figure]:
         yield Figure(PAGE, row, "median", file)
 
 
+def secret() -> Iterator[Figure]:
+    file = "secret.jsonl"
+    small, larger = (one(file, bytes=size_bytes)["median_s"] for size_bytes in (1024, 65536))
+    text = (
+        f"1 KiB takes {small['proved'] * 1e6:.1f} us with a secret and {small['plain'] * 1e6:.1f} "
+        f"us without, 64 KiB {larger['proved'] * 1e6:.1f} us and {larger['plain'] * 1e6:.1f} us"
+    )
+    yield Figure("SECURITY.md", text, "medians", file)
+
+
 def simulator() -> Iterator[Figure]:
     file = "simulated.jsonl"
     cells = [record for record in load(file) if "simulated_s" in record]
@@ -78,5 +88,6 @@ def clairvoyant() -> Iterator[Figure]:
 def figures() -> Iterator[Figure]:
     yield from layers()
     yield from leader()
+    yield from secret()
     yield from simulator()
     yield from clairvoyant()
