@@ -23,8 +23,8 @@ GUARDS = [
     Mutant(
         "who waits for UCX looks at the time only when it has nothing to do",
         UCX,
-        "while (pending() && now_s() < deadline_s) {",
-        "while (pending()) {",
+        "if (now_s() > deadline_s) return;\n    if (busy) continue;",
+        "if (busy) continue;\n    if (now_s() > deadline_s) return;",
     ),
     Mutant(
         "an engine needs no descriptor to be woken",
