@@ -27,14 +27,14 @@ MUTANTS = [
     Mutant(
         "the leader's patience has no end",
         LEADER,
-        "asking.until_s = now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s()});",
-        "asking.until_s = std::numeric_limits<double>::infinity();",
+        "now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s(), longest_patience_s});",
+        "std::numeric_limits<double>::infinity();",
     ),
     Mutant(
         "who asks waits though nothing is in doubt",
         LEADER,
-        "std::min({transfer_s(loop), doubt_s, loop.patience_s()})",
-        "std::min(transfer_s(loop), loop.patience_s())",
+        "std::min({transfer_s(loop), doubt_s, loop.patience_s(), longest_patience_s})",
+        "std::min({transfer_s(loop), loop.patience_s(), longest_patience_s})",
     ),
     Mutant(
         "a rank of which nothing is known is taken for certain",
@@ -75,20 +75,20 @@ MUTANTS = [
     Mutant(
         "plans that were measured to be slower go on",
         LEADER,
-        "return *way == Way::plain || (",
-        "return (",
+        "return *way == Way::plain || !loop",
+        "return !loop",
     ),
     Mutant(
         "plans that promise nothing are looked for in every iteration",
         LEADER,
-        "(iteration % seldom != 0 && !loop.promises_enough())",
-        "false",
+        "return promises_enough() || iteration >= next_look;",
+        "return true;",
     ),
     Mutant(
         "plans that promise nothing are never looked for again",
         LEADER,
-        "(iteration % seldom != 0 && !loop.promises_enough())",
-        "!loop.promises_enough()",
+        "return promises_enough() || iteration >= next_look;",
+        "return promises_enough();",
     ),
     Mutant(
         "who asks waits for plans that promise nothing",

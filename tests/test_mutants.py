@@ -1,0 +1,27 @@
+"""The mutants follow the sources: what each replaces stands there, exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.guards import GUARDS
+from tests.mutants.listed import MUTANTS
+from tests.mutants.mutant import Mutant
+from tests.mutants.strangers import STRANGERS
+
+TOP = Path(__file__).parents[1]
+ALL = [*MUTANTS, *GUARDS, *STRANGERS]
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_what_a_mutant_replaces_stands_once(mutant: Mutant) -> None:
+    text = (TOP / mutant.file).read_text(encoding="utf-8")
+    assert text.count(mutant.right) == 1
+    assert mutant.wrong != mutant.right
+
+
+def test_no_two_mutants_have_one_name() -> None:
+    assert [name for name, times in Counter(mutant.name for mutant in ALL).items() if times > 1] == []
