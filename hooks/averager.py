@@ -1,5 +1,6 @@
 """One model's averaging over a communicator: made by all ranks together, then released."""
 
+import threading
 import weakref
 
 import torch
@@ -11,6 +12,7 @@ from patallreduce.communicator.settler import Arguments
 from patallreduce.hooks.backward import Backward
 from patallreduce.hooks.layers import Layers
 from patallreduce.hooks.leaves import Leaves
+from patallreduce.hooks.straggler_log import watch
 
 _users: "weakref.WeakKeyDictionary[Communicator, int]" = weakref.WeakKeyDictionary()
 
@@ -40,7 +42,10 @@ class Averager:
         self._model = None if ddp_model is None else weakref.ref(ddp_model)
         self._group = None if ddp_model is None else ddp_model.process_group
         _users[communicator] = _users.get(communicator, 0) + 1
-        self._leave = weakref.finalize(self, _leave, communicator)
+        ended = None
+        if self.loop is not None and communicator.rank == 0:  # which knows all ranks
+            ended = watch(communicator, self.loop.number)
+        self._leave = weakref.finalize(self, _leave, communicator, ended)
         self._leave.atexit = False  # sessions close themselves
 
     @property
@@ -97,7 +102,9 @@ class Averager:
         return model is not None and model.process_group is not self._group
 
 
-def _leave(communicator: Communicator) -> None:
+def _leave(communicator: Communicator, watching: threading.Event | None) -> None:
+    if watching is not None:
+        watching.set()
     _users[communicator] -= 1
     if _users[communicator] <= 0:
         communicator.close()

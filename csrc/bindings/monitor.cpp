@@ -218,17 +218,19 @@ void bind_monitor(py::module_& m) {
           },
           "loop"_a, "iteration"_a, "arrivals_s"_a, "calls"_a)
       .def_property_readonly("offset_s", &Monitor::offset_s)
-      .def("records",
-           [](const Monitor& monitor) {
-             std::vector<IterationRecord> records;
-             {
-               py::gil_scoped_release release;
-               records = monitor.records();
-             }
-             py::list out;
-             for (const IterationRecord& record : records) out.append(as_dict(record));
-             return out;
-           })
+      .def(
+          "records",
+          [](const Monitor& monitor, std::int64_t loop, std::size_t newest) {
+            std::vector<IterationRecord> records;
+            {
+              py::gil_scoped_release release;
+              records = monitor.records(loop, newest);
+            }
+            py::list out;
+            for (const IterationRecord& record : records) out.append(as_dict(record));
+            return out;
+          },
+          "loop"_a, "newest"_a, "Of a loop, no more than so many, the newest; oldest first.")
       .def(
           "pace",
           [](const Monitor& monitor, std::int64_t loop) { return paces_of(monitor.guard(loop)); },

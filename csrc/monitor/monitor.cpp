@@ -59,9 +59,9 @@ double Monitor::offset_s() const {
   return options_.clock_skew_s + offset_.offset_s();
 }
 
-std::vector<IterationRecord> Monitor::records() const {
+std::vector<IterationRecord> Monitor::records(std::int64_t loop, std::size_t newest) const {
   std::lock_guard lock(records_mutex_);
-  return {records_.kept().begin(), records_.kept().end()};
+  return records_.newest(loop, newest);
 }
 
 std::optional<Guard> Monitor::guard(std::int64_t loop) const {

@@ -54,7 +54,8 @@ class Monitor final : private Driven {
   void set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded = true);
 
   double offset_s() const;  // from this rank's clock to the leader's
-  std::vector<IterationRecord> records() const;
+  // Of one loop, no more than so many, the newest; oldest first.
+  std::vector<IterationRecord> records(std::int64_t loop, std::size_t newest) const;
   // On the leader: as of Leader.
   std::optional<Guard> guard(std::int64_t loop) const;
   std::optional<std::string> failure() const;

@@ -23,6 +23,14 @@ const IterationRecord* Records::find(const IterationId& id) const {
   return found == kept_.rend() ? nullptr : &*found;
 }
 
+std::vector<IterationRecord> Records::newest(std::int64_t loop, std::size_t most) const {
+  std::vector<IterationRecord> found;
+  for (auto record = kept_.rbegin(); record != kept_.rend() && found.size() < most; ++record)
+    if (record->id.loop == loop) found.push_back(*record);
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
 std::vector<double> Records::unknown() const {
   return std::vector<double>(ranks_, std::numeric_limits<double>::quiet_NaN());
 }

@@ -50,6 +50,8 @@ class Records {
                const std::vector<std::vector<double>>& predicted_s);
 
   const std::deque<IterationRecord>& kept() const { return kept_; }
+  // Of one loop, no more than so many, the newest; oldest first.
+  std::vector<IterationRecord> newest(std::int64_t loop, std::size_t most) const;
   // Null: not kept.
   const IterationRecord* find(const IterationId& id) const;
 

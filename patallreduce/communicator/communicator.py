@@ -260,18 +260,18 @@ class Communicator(Collectives):
             for ticket, call in list(self.session.records)
         ]
 
-    def iterations(self, loop: int = PLAIN) -> list[Iteration]:
+    def iterations(self, loop: int = PLAIN, newest: int = 1024) -> list[Iteration]:
         """The last iterations of a loop, oldest first; empty without a monitor.
 
         Rank 0 knows all ranks, the others only themselves.
+
+        Args:
+            loop: Of a model, from 1; 0: of the collectives outside DDP.
+            newest: No more than so many; more than 1,024 are not kept.
         """
-        if self.session.monitor is None:
-            return []
-        return [
-            Iteration.from_dict(record)
-            for record in self.session.monitor.records()
-            if record["model"] == loop
-        ]
+        monitor = self.session.monitor
+        records = [] if monitor is None else monitor.records(loop, newest)
+        return [Iteration.from_dict(record) for record in records]
 
     @property
     def usable(self) -> bool:
