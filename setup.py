@@ -19,6 +19,7 @@ from setuptools import Extension, find_packages, setup
 
 KERNELS = "libpatallreduce_cuda"
 OLDEST = 70  # compute capability times ten
+BINDINGS = 4  # files
 
 
 def ucx_include() -> str:
@@ -56,8 +57,8 @@ def find_nvcc() -> str | None:
     return found
 
 
-class BuildWithKernels(build_ext):
-    """Builds extensions of .cu files by nvcc, as plain libraries."""
+class Build(build_ext):
+    """Builds the core, and extensions of .cu files by nvcc, as plain libraries."""
 
     def get_ext_filename(self, fullname: str) -> str:
         """`libpatallreduce_cuda.so`: no extension module, so no name that Python could import."""
@@ -66,8 +67,9 @@ class BuildWithKernels(build_ext):
         return super().get_ext_filename(fullname)
 
     def build_extension(self, ext: Extension) -> None:
-        """Compile the kernels, file by file side by side, and link them."""
+        """Compile and link the core, or the kernels, file by file side by side."""
         if not ext.name.endswith(KERNELS):
+            ext.sources = with_few_bindings(ext.sources, Path(self.build_temp))
             super().build_extension(ext)
             return
         nvcc = find_nvcc()
@@ -102,6 +104,18 @@ class BuildWithKernels(build_ext):
             raise SystemExit(
                 f"patallreduce: {nvcc} failed; PATALLREDUCE_WITH_CUDA=0 builds without GPU kernels"
             ) from error
+
+
+def with_few_bindings(sources: list[str], folder: Path) -> list[str]:
+    """The same, with all bindings in few files: pybind11 costs each file some seconds."""
+    bindings = sorted(source for source in sources if Path(source).parent.name == "bindings")
+    others = [source for source in sources if source not in bindings]
+    folder.mkdir(parents=True, exist_ok=True)
+    few = [folder / f"bindings_{number}.cpp" for number in range(BINDINGS)]
+    for number, file in enumerate(few):
+        lines = [f'#include "{Path(source).resolve()}"\n' for source in bindings[number::BINDINGS]]
+        file.write_text("".join(lines), encoding="utf-8")
+    return [*map(str, few), *others]  # the longest first
 
 
 def build_jobs() -> int:
@@ -191,5 +205,5 @@ setup(
     packages=["patallreduce.hooks", *find_packages(include=["patallreduce", "patallreduce.*"])],
     package_dir={"patallreduce": "patallreduce", "patallreduce.hooks": "hooks"},
     ext_modules=[core, kernels] if find_nvcc() else [core],
-    cmdclass={"build_ext": BuildWithKernels},
+    cmdclass={"build_ext": Build},
 )

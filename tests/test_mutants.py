@@ -24,4 +24,5 @@ def test_what_a_mutant_replaces_stands_once(mutant: Mutant) -> None:
 
 
 def test_no_two_mutants_have_one_name() -> None:
-    assert [name for name, times in Counter(mutant.name for mutant in ALL).items() if times > 1] == []
+    named = Counter(mutant.name for mutant in ALL)
+    assert [name for name, times in named.items() if times > 1] == []
