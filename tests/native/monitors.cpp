@@ -140,7 +140,7 @@ void iterate(Ranks& made, Random& random, int iterations,
             engine.submit_queued(values.back().data(), planned_call(1, i, bucket), 60));
       }
       report(monitor, Arrived{id, {now_s(), now_s()}, {{count, 4}, {count, 4}}}, own);
-      monitor.records();
+      monitor.records(1, 8);
       if (i >= 10) settle(2 * (i - 10)), settle(2 * (i - 10) + 1);  // up to 20 in flight
     }
     for (int number = std::max(0, 2 * (iterations - 10)); number < 2 * iterations; ++number)
