@@ -70,6 +70,16 @@ def test_a_rank_that_is_late_again_and_again_is_answered(buckets):
     assert job.pace_s(ends, 10) < 0.97 * job.pace_s(plain, 10)
 
 
+@pytest.mark.parametrize("ranks", [5, 8])
+def test_a_late_rank_is_answered_as_before_when_another_one_has_stalled_for_ages(ranks):
+    of = cell(ranks=ranks, buckets=1, pattern="fixed", delay_s=2 * RING_S)
+    computes_s = of.computes_s(40)
+    usual_s = times_s(auto.ends_s(of, computes_s)[0])
+    computes_s[15][1] += 1000 * of.compute_s
+    series_s = times_s(auto.ends_s(of, computes_s)[0])
+    assert sum(series_s[15:]) <= 1.01 * sum(usual_s[15:])
+
+
 def slt(on, arrivals_s):
     return on.fixed("slt", arrivals_s)
 

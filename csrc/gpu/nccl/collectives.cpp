@@ -66,8 +66,9 @@ void StreamCollectives::withdraw(StreamTicket& ticket) noexcept {
 }
 
 bool StreamCollectives::finds_result(StreamTicket& ticket) const {
-  if (!ticket.has_result && ticket.result) {
-    ticket.has_result = streams_.device->done(ticket.result);
+  if (!ticket.has_result && ticket.result && streams_.device->done(ticket.result)) {
+    ticket.has_result = true;
+    note_times(now_s());  // who has waited for it may ask when it came
   }
   return ticket.has_result;
 }
