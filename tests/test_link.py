@@ -116,14 +116,15 @@ def test_a_link_of_latency_alone():
     assert link.bytes_per_s > 0
 
 
-def simulated_round_s(link, ranks):
+def simulated_round_s(link, ranks, nodes=None):
     """As the link meter times a round of a shift: the mean over the ranks."""
 
     def round_s(block_bytes, pieces=1):
-        _, blocks, rounds = pat._core.metering_shift(ranks, pieces)
-        schedule = pat.schedule("shift", ranks, blocks * pieces, collective="shift")
+        of = [] if nodes is None else nodes
+        _, blocks, rounds, taking_part = pat._core.metering_shift(ranks, pieces, of)
+        schedule = pat.schedule("shift", ranks, blocks * pieces, collective="shift", nodes=nodes)
         result = pat.simulate(schedule, link, blocks * block_bytes)
-        return sum(result.finish_s) / ranks / rounds
+        return sum(result.finish_s[rank] for rank in taking_part) / len(taking_part) / rounds
 
     return round_s
 
@@ -134,6 +135,19 @@ def test_shifts_tell_the_link_whatever_the_number_of_ranks(ranks, latency_s):
     link = pat.Link(latency_s, 125e6)
     found = measure(simulated_round_s(link, ranks), 5e9)
     assert found.latency_s == pytest.approx(latency_s, rel=0.1)
+    assert found.bytes_per_s == pytest.approx(125e6, rel=0.02)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_of_ranks_that_share_nodes_the_link_between_nodes_is_told(count):
+    nodes = [node for node in range(count) for _ in range(4)]
+    between, uplink_bytes_per_s = pat.Link(1e-3, 125e6), 125e6
+    within = pat.Link(2e-6, 10e9)
+    network = pat.Network(
+        between, nodes=nodes, within_node=within, uplink_bytes_per_s=uplink_bytes_per_s
+    )
+    found = measure(simulated_round_s(network, len(nodes), nodes), 5e9)
+    assert found.latency_s == pytest.approx(1e-3, rel=0.1)
     assert found.bytes_per_s == pytest.approx(125e6, rel=0.02)
 
 

@@ -22,7 +22,11 @@ def command_line(name: str, description: str | None) -> argparse.ArgumentParser:
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Ask where the ranks are and how large their message is."""
-    parser.add_argument("--network", default="200mbit", help="a rate, e.g. 200mbit, or shm")
+    parser.add_argument(
+        "--network",
+        default="200mbit",
+        help="200mbit, a port's rate; 200mbit/4, shared by 4 ranks; shm",
+    )
     parser.add_argument("--ranks", type=int, nargs="+", default=[8])
     parser.add_argument("--bytes", type=parse_bytes, nargs="+", default=[4 << 20])
 

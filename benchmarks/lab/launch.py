@@ -21,7 +21,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Literal
 
-from .namespaces import die_with_parent, enter_for_good
+from .namespaces import Host, die_with_parent, enter_for_good
 
 GRACE_S = 1.0  # from SIGTERM to SIGKILL
 POLL_S = 0.05
@@ -32,11 +32,15 @@ Show = Literal["all", "rank0", "none"]
 
 @dataclass(frozen=True)
 class RankProgram:
-    """What one rank runs and where: `namespace` is a descriptor, or None for the caller's own."""
+    """What one rank runs and where: `namespace` is a descriptor, or None for the caller's own.
+
+    `host` keeps it apart from the processes of other hosts; None: nothing does.
+    """
 
     command: list[str]
     environment: dict[str, str]
     namespace: int | None = None
+    host: Host | None = None
 
 
 @dataclass
@@ -123,6 +127,8 @@ def _start(program: RankProgram) -> subprocess.Popen[bytes]:
         die_with_parent(launcher)
         if program.namespace is not None:
             enter_for_good(program.namespace)
+        if program.host is not None:
+            program.host.enter_for_good()
 
     return subprocess.Popen(
         program.command,

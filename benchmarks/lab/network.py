@@ -19,6 +19,9 @@ The rate counts Ethernet, IP and TCP headers, as on a wire: 1448 of 1514 bytes a
 Two cores carry eight ranks at 500 Mbit/s (Gloo's ring within 5 % of what the wire needs); at
 1 Gbit/s the processor is the limit.
 
+With several ranks per node, those of a node share its namespace, hence its port, and its memory;
+a PID and an IPC namespace per node keep them from the memory of others.
+
 Congestion control is reno: the one that every kernel has and lets every namespace choose, so
 figures do not depend on how the machine is configured otherwise (bbr: Gloo's ring 3 % slower).
 """
@@ -32,7 +35,7 @@ from typing import Any
 
 from .closing import Closing
 from .launch import RankProgram, RankResult, run_ranks
-from .namespaces import entered, make_namespace
+from .namespaces import Host, entered, make_namespace
 
 PACKET_BYTES = 16 * 1024
 QUEUE_BYTES = 1 << 20
@@ -58,6 +61,8 @@ class Network(Closing):
         ranks: number of ranks, 1 to 4096.
         rate_bit_s: rate of each rank's port in each direction; one for all or one per rank.
         congestion_control: of TCP in the ranks' namespaces; None keeps the machine's.
+        ranks_per_node: consecutive ranks that share a port; rates are then one for all or one per
+            node.
 
     Raises:
         NamespaceError: namespaces cannot be made here; `available()` says why.
@@ -70,11 +75,15 @@ class Network(Closing):
         rate_bit_s: float | Sequence[float],
         *,
         congestion_control: str | None = "reno",
+        ranks_per_node: int = 1,
     ) -> None:
-        rates_bit_s = [rate_bit_s] * ranks if isinstance(rate_bit_s, int | float) else rate_bit_s
-        if not 1 <= ranks <= 4096 or len(rates_bit_s) != ranks or min(rates_bit_s) <= 0:
-            raise ValueError(f"{ranks} ranks with rates {rate_bit_s}: one positive rate per rank")
+        nodes = -(-ranks // ranks_per_node)
+        rates_bit_s = [rate_bit_s] * nodes if isinstance(rate_bit_s, int | float) else rate_bit_s
+        if not 1 <= ranks <= 4096 or len(rates_bit_s) != nodes or min(rates_bit_s) <= 0:
+            raise ValueError(f"{nodes} ports with rates {rate_bit_s}: one positive rate per port")
         self.ranks = ranks
+        self.ranks_per_node = ranks_per_node
+        self._hosts: list[Host] = []
         self.rates_bit_s = list(rates_bit_s)
         self.namespaces: list[int] = []
         self._switch = -1
@@ -90,7 +99,7 @@ class Network(Closing):
             switch.link("add", ifname="bridge", kind="bridge")
             bridge = _index(switch, "bridge")
             switch.link("set", index=bridge, state="up")
-            for rank, rate_bit_s in enumerate(self.rates_bit_s):
+            for rank, rate_bit_s in enumerate(self.rates_bit_s):  # or node
                 namespace = make_namespace()
                 self.namespaces.append(namespace)
                 peer = {"ifname": device_name(rank), "net_ns_fd": namespace}
@@ -101,13 +110,18 @@ class Network(Closing):
                     _set_up_device(host, device_name(rank), rate_bit_s, address=address(rank))
                     if congestion_control:
                         _set_congestion_control(congestion_control)
+                if self.ranks_per_node > 1:
+                    self._hosts.append(Host())
 
     def programs(self, command: Sequence[str]) -> list[RankProgram]:
         """One program per rank, each in the rank's namespace."""
-        return [
-            RankProgram(list(command), rank_environment(rank, self.ranks), namespace)
-            for rank, namespace in enumerate(self.namespaces)
-        ]
+        programs = []
+        for rank in range(self.ranks):
+            node = rank // self.ranks_per_node
+            environment = rank_environment(rank, self.ranks, self.ranks_per_node)
+            host = self._hosts[node] if self._hosts else None
+            programs.append(RankProgram(list(command), environment, self.namespaces[node], host))
+        return programs
 
     def run(self, command: Sequence[str], **options: Any) -> list[RankResult]:
         """Run one command per rank and wait for all; the options are those of `run_ranks`."""
@@ -137,6 +151,8 @@ class Network(Closing):
 
     def close(self) -> None:
         """Drop the namespaces, and with them everything in them; may be called again."""
+        while self._hosts:
+            self._hosts.pop().close()
         for namespace in [*self.namespaces, self._switch]:
             if namespace >= 0:
                 os.close(namespace)
@@ -154,22 +170,24 @@ def address(rank: int) -> str:
     return f"10.77.{host // 256}.{host % 256}"
 
 
-def rank_environment(rank: int, ranks: int) -> dict[str, str]:
-    """Give a rank the environment it would have from torchrun on a host of its own.
+def rank_environment(rank: int, ranks: int, ranks_per_node: int = 1) -> dict[str, str]:
+    """Give a rank the environment it would have from torchrun on its host.
 
-    UCX_TLS leaves out shared memory: the ranks are on one machine only by emulation.
+    Of ranks on hosts of their own UCX_TLS leaves out shared memory: they are on one machine only by
+    emulation.
     """
+    node, local_rank = divmod(rank, ranks_per_node)
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(ranks),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "GROUP_RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(min(ranks_per_node, ranks - node * ranks_per_node)),
+        "GROUP_RANK": str(node),
         "MASTER_ADDR": address(0),
         "MASTER_PORT": str(MASTER_PORT),
-        "GLOO_SOCKET_IFNAME": device_name(rank),
-        "UCX_TLS": "tcp,self",
-        "UCX_NET_DEVICES": device_name(rank),
+        "GLOO_SOCKET_IFNAME": device_name(node),
+        **({"UCX_TLS": "tcp,self"} if ranks_per_node == 1 else {}),
+        "UCX_NET_DEVICES": device_name(node),
         "OMP_NUM_THREADS": "1",
         # c10d warns that it cannot find a name for its peer; there is no resolver in here.
         "TORCH_CPP_LOG_LEVEL": "ERROR",

@@ -26,14 +26,22 @@ SHARED_MEMORY = "shm"
 
 
 def make_network(ranks: int, rate: str) -> Network | Loopback:
-    """Make the network that `rate` describes, entering a user namespace if that is needed."""
+    """Make the network that `rate` describes, entering a user namespace if that is needed.
+
+    `rate` is one for all ports or one per port, with commas; "/4" behind it: 4 ranks share a port.
+    """
     if rate in {"none", SHARED_MEMORY}:
         return Loopback(ranks)
-    rates_bit_s = [parse_rate(part) for part in rate.split(",")]
+    rates, _, ranks_per_node = rate.partition("/")
+    rates_bit_s = [parse_rate(part) for part in rates.split(",")]
     if not available():
         raise SystemExit(f"no emulated network here: {available().reason}")
     enter_user_namespace()
-    return Network(ranks, rates_bit_s * ranks if len(rates_bit_s) == 1 else rates_bit_s)
+    return Network(
+        ranks,
+        rates_bit_s[0] if len(rates_bit_s) == 1 else rates_bit_s,
+        ranks_per_node=int(ranks_per_node or 1),
+    )
 
 
 def end_on_sigterm() -> None:

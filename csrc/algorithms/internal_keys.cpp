@@ -1,5 +1,7 @@
 #include "algorithms/internal_keys.h"
 
+#include <utility>
+
 #include "algorithms/algorithms.h"
 #include "algorithms/registry.h"
 
@@ -15,9 +17,15 @@ ScheduleKey key_of(const char* algorithm, int segments) { return {algorithm, seg
 
 ScheduleKey barrier_key() { return key_of(usual_algorithm("barrier").name, 1); }
 
-Shift metering_shift(int ranks, int pieces) {
-  const int blocks = places_of_shift(ranks);
-  return {key_of("shift", blocks * pieces), blocks, shift_rounds};
+Shift metering_shift(int ranks, int pieces, std::vector<std::int32_t> node_of) {
+  Problem problem;
+  problem.ranks = ranks;
+  problem.node_of = std::move(node_of);
+  const std::vector<std::int32_t> taking_part = first_ranks(problem);
+  const int blocks = places_of_shift(static_cast<int>(taking_part.size()));
+  ScheduleKey key = key_of("shift", blocks * pieces);
+  key.node_of = std::move(problem.node_of);
+  return {std::move(key), blocks, shift_rounds, taking_part};
 }
 
 ScheduleKey table_key(std::uint64_t bytes, int ranks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "schedule/schedule_key.h"
 
@@ -12,12 +13,13 @@ using schedule::ScheduleKey;
 // Beside a collective whose data others move: proves that all ranks have called it.
 ScheduleKey barrier_key();
 // A shift of blocks, each in so many pieces: what the link meter times. How many blocks the message
-// has, and how many rounds it takes.
+// has, how many rounds it takes, and which ranks take part: the first of each node.
 struct Shift {
   ScheduleKey key;
   int blocks, rounds;
+  std::vector<std::int32_t> taking_part;
 };
-Shift metering_shift(int ranks, int pieces);
+Shift metering_shift(int ranks, int pieces, std::vector<std::int32_t> node_of = {});
 // A table of integers, of which every rank fills in its own stretch. A small one is all latency.
 ScheduleKey table_key(std::uint64_t bytes, int ranks);
 // Rank r's slice of everybody's data to rank r, of two copies side by side: what all give, and what

@@ -35,6 +35,11 @@ Algorithm of_the_tree(Algorithm algorithm) {
   return algorithm;
 }
 
+Algorithm by_node(Algorithm algorithm) {
+  algorithm.by_node = true;
+  return algorithm;
+}
+
 Algorithm by_rounds(Algorithm algorithm, Rounds rounds) {
   algorithm.rounds = rounds;
   return algorithm;
@@ -62,21 +67,22 @@ int part_per_rank(int ranks) { return ranks; }
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> all{
-      by_rounds(priced(usual({"ring", "all_reduce", thakur, Uses::nothing, ring, ring_segments}),
-                       {part_per_rank, ring_segments_to_price, estimate_ring}),
-                {ring_rounds, append_ring_round}),
-      priced(
-          {"slt", "all_reduce", "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
-           Uses::order, slt, slt_segments},
-          {one_part, slt_segments_to_price, estimate_slt}),
+      by_rounds(
+          priced(by_node(usual({"ring", "all_reduce", thakur, Uses::nothing, ring, ring_segments})),
+                 {part_per_rank, ring_segments_to_price, estimate_ring}),
+          {ring_rounds, append_ring_round}),
+      priced(by_node({"slt", "all_reduce",
+                      "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
+                      Uses::order, slt, slt_segments}),
+             {one_part, slt_segments_to_price, estimate_slt}),
       priced({"slt_dynamic", "all_reduce",
               "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is "
               "found while it runs",
               Uses::real_order, slt_dynamic, slt_segments},
              {one_part, slt_segments_to_price, estimate_slt}),
-      timed(priced({"prr", "all_reduce",
-                    "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
-                    Uses::times, prr, ring_segments},
+      timed(priced(by_node({"prr", "all_reduce",
+                            "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
+                            Uses::times, prr, ring_segments}),
                    {part_per_rank, ring_segments_to_price, nullptr}),
             part_time),
       priced({"recursive_doubling", "all_reduce", thakur, Uses::nothing, recursive_doubling,
@@ -163,7 +169,7 @@ const std::vector<Algorithm>& algorithms() {
 
       usual({"pairwise_all_to_all", "all_to_all", thakur_4_3, Uses::nothing, pairwise_all_to_all,
              ring_segments}),
-      usual({"shift", "shift", thakur_4_1, Uses::nothing, shift, whole_segments}),
+      by_node(usual({"shift", "shift", thakur_4_1, Uses::nothing, shift, whole_segments})),
 
       all_at_once(usual(timed({"clairvoyant", "reduce",
                                "Marendic et al., J. Supercomput. 72 (2016), 1973-2013; on segment "
@@ -198,16 +204,17 @@ const Algorithm& usual_algorithm(const std::string& collective) {
   throw ScheduleError(concat("no algorithm for collective '", collective, "'"));
 }
 
-const std::vector<const Algorithm*>& candidates() {
-  static const std::vector<const Algorithm*> found = [] {
+const std::vector<const Algorithm*>& candidates(bool by_node) {
+  const auto find = [](bool all) {
     std::vector<const Algorithm*> chosen;
     for (const Algorithm& algorithm : algorithms())
-      if (algorithm.pricing.segments) chosen.push_back(&algorithm);
+      if (algorithm.pricing.segments && (all || algorithm.by_node)) chosen.push_back(&algorithm);
     std::stable_sort(chosen.begin(), chosen.end(),
                      [](const Algorithm* a, const Algorithm* b) { return a->uses < b->uses; });
     return chosen;
-  }();
-  return found;
+  };
+  static const std::vector<const Algorithm*> all = find(true), of_nodes = find(false);
+  return by_node ? of_nodes : all;
 }
 
 std::int64_t segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket,

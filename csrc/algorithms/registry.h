@@ -48,8 +48,9 @@ struct Algorithm {
   // How many suit a message; see segments_for().
   std::int64_t (*segments)(int ranks, const Bucket& bucket, const Link& link);
 
-  bool usual = false;  // its collective's, where none is named
-  bool tree = false;   // every sum is that of schedule/tree.h
+  bool usual = false;    // its collective's, where none is named
+  bool tree = false;     // every sum is that of schedule/tree.h
+  bool by_node = false;  // it takes account of Problem::node_of
   // All ranks' steps at once, where one rank's cost nearly as much; else null.
   std::vector<Steps> (*generate_all)(const Problem& problem) = nullptr;
   Rounds rounds = {};                      // null where its steps have none
@@ -68,9 +69,10 @@ const Algorithm& find_algorithm(const std::string& name, const std::string& coll
 // What `collective` is done by where no algorithm is named and nothing is known of the arrivals.
 // Throws ScheduleError unless it is one of schedule/verify.h, "all_to_all" or "shift".
 const Algorithm& usual_algorithm(const std::string& collective);
-// Those that are chosen by price. The first is the usual one, which is safe: no forecast can make
-// it worse. What relies on less comes first, and is taken of those that cost the same.
-const std::vector<const Algorithm*>& candidates();
+// Those that are chosen by price, of all or of those that work by node. The first is the usual one,
+// which is safe: no forecast can make it worse. What relies on less comes first, and is taken of
+// those that cost the same.
+const std::vector<const Algorithm*>& candidates(bool by_node = false);
 
 // At least 1, at most the elements; a multiple of the parts where an algorithm works on parts.
 std::int64_t segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket,

@@ -22,8 +22,10 @@ using namespace py::literals;
 namespace {
 
 Problem problem_of(int ranks, int segments, std::vector<double> arrivals_s, int root,
-                   double segment_time_s, double latency_s, double sum_s) {
-  return {ranks, segments, std::move(arrivals_s), segment_time_s, root, latency_s, sum_s};
+                   double segment_time_s, double latency_s, double sum_s,
+                   std::vector<std::int32_t> node_of) {
+  return {ranks,     segments, std::move(arrivals_s), segment_time_s, root,
+          latency_s, sum_s,    std::move(node_of)};
 }
 
 py::dict times(const Algorithm& algorithm, int ranks, int segments, std::uint64_t message_bytes,
@@ -46,28 +48,29 @@ void bind_generators(py::module_& m) {
       "generate",
       [](const std::string& algorithm, int ranks, int segments, std::vector<double> arrivals_s,
          int root, double segment_time_s, double latency_s, double sum_s,
-         const std::string& collective) {
+         const std::string& collective, std::vector<std::int32_t> node_of) {
         const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
-                                           segment_time_s, latency_s, sum_s);
+                                           segment_time_s, latency_s, sum_s, std::move(node_of));
         py::gil_scoped_release release;
         return generate(find_algorithm(algorithm, collective), problem);
       },
       "algorithm"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{}, "root"_a = 0,
       "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0, "collective"_a = "",
+      "node_of"_a = std::vector<std::int32_t>{},
       "`collective` tells apart those of one name; \"\": the first.");
   m.def(
       "generate_steps",
       [](const std::string& algorithm, int rank, int ranks, int segments,
          std::vector<double> arrivals_s, int root, double segment_time_s, double latency_s,
-         double sum_s, const std::string& collective) {
+         double sum_s, const std::string& collective, std::vector<std::int32_t> node_of) {
         const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
-                                           segment_time_s, latency_s, sum_s);
+                                           segment_time_s, latency_s, sum_s, std::move(node_of));
         py::gil_scoped_release release;
         return generate_steps(find_algorithm(algorithm, collective), problem, rank);
       },
       "algorithm"_a, "rank"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
       "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0,
-      "collective"_a = "");
+      "collective"_a = "", "node_of"_a = std::vector<std::int32_t>{});
 }
 
 }  // namespace
@@ -79,6 +82,7 @@ void bind_algorithms(py::module_& m) {
       .def_readonly("source", &Algorithm::source, "Paper and section.")
       .def_property_readonly("uses_arrivals",
                              [](const Algorithm& a) { return a.uses != algorithms::Uses::nothing; })
+      .def_readonly("by_node", &Algorithm::by_node, "It keeps ranks of one node together.")
       .def_property_readonly("dynamic", &Algorithm::dynamic,
                              "Ranks take their places as they really arrive.")
       .def(
@@ -107,11 +111,13 @@ void bind_algorithms(py::module_& m) {
   m.def("barrier_key", &algorithms::barrier_key);
   m.def(
       "metering_shift",
-      [](int ranks, int pieces) {
-        const algorithms::Shift shift = algorithms::metering_shift(ranks, pieces);
-        return py::make_tuple(shift.key, shift.blocks, shift.rounds);
+      [](int ranks, int pieces, std::vector<std::int32_t> node_of) {
+        const algorithms::Shift shift =
+            algorithms::metering_shift(ranks, pieces, std::move(node_of));
+        return py::make_tuple(shift.key, shift.blocks, shift.rounds, shift.taking_part);
       },
-      "ranks"_a, "pieces"_a, "A shift's key, its blocks and its rounds.");
+      "ranks"_a, "pieces"_a, "node_of"_a = std::vector<std::int32_t>{},
+      "A shift's key, its blocks, its rounds, and the ranks that take part.");
   m.def("table_key", &algorithms::table_key, "message_bytes"_a, "ranks"_a);
   m.def("swap_key", &algorithms::swap_key, "ranks"_a);
   m.def("spread_key", &algorithms::spread_key, "ranks"_a);

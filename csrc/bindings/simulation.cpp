@@ -99,7 +99,10 @@ void bind_selector(py::module_& m) {
       m, "Selector",
       "Chooses algorithm and segments under predicted arrivals, by simulation. "
       "Raises ScheduleError for no ranks or a link that makes no sense.")
-      .def(py::init<int, Link>(), "ranks"_a, "link"_a)
+      .def(py::init([](int ranks, Link link, std::vector<std::int32_t> node_of) {
+             return std::make_shared<Selector>(ranks, std::move(link), std::move(node_of));
+           }),
+           "ranks"_a, "link"_a, "node_of"_a = std::vector<std::int32_t>{})
       .def(
           "choose",
           [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
@@ -155,7 +158,8 @@ void bind_planner(py::module_& m) {
       m, "Planner",
       "Plans a job's iterations: how each bucket is reduced, so that the job goes on soonest. "
       "Raises ScheduleError for no ranks or a link that makes no sense.")
-      .def(py::init<int, Link, double>(), "ranks"_a, "link"_a, "margin"_a = Planner::usual_margin)
+      .def(py::init<int, Link, double, std::vector<std::int32_t>>(), "ranks"_a, "link"_a,
+           "margin"_a = Planner::usual_margin, "node_of"_a = std::vector<std::int32_t>{})
       .def(
           "plan",
           [](Planner& planner, const std::vector<Size>& sizes,

@@ -33,6 +33,13 @@ void check(const Problem& problem) {
              "expected a finite latency_s >= 0, got ", problem.latency_s);
   PATR_CHECK(std::isfinite(problem.sum_s) && problem.sum_s >= 0, ScheduleError,
              "expected a finite sum_s >= 0, got ", problem.sum_s);
+  const std::size_t nodes = problem.node_of.size();
+  PATR_CHECK(nodes == 0 || nodes == std::size_t(problem.ranks), ScheduleError,
+             "expected one node per rank (", problem.ranks, "), got ", nodes, " nodes");
+  for (std::size_t rank = 0; rank < nodes; ++rank)
+    PATR_CHECK(problem.node_of[rank] >= 0 && problem.node_of[rank] < problem.ranks, ScheduleError,
+               "expected a node in 0..", problem.ranks - 1, ", got ", problem.node_of[rank],
+               " for rank ", rank);
   const std::size_t arrivals = problem.arrivals_s.size();
   PATR_CHECK(arrivals == 0 || arrivals == std::size_t(problem.ranks), ScheduleError,
              "expected one arrival per rank (", problem.ranks, "), got ", arrivals, " arrivals");

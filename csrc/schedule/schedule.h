@@ -42,6 +42,8 @@ struct Problem {
   // and the sum, during which the next message can be on its way.
   double latency_s = 0;
   double sum_s = 0;
+  // Per rank, >= 0: ranks of one node share its port to the others. Empty: no two ranks do.
+  std::vector<std::int32_t> node_of = {};
 };
 
 // Throws ScheduleError: ranks or segments < 1, arrivals of the wrong length, NaN or negative, ...

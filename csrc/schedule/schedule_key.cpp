@@ -21,7 +21,7 @@ Arrivals kind_of(const std::vector<double>& arrivals_s) {
 bool operator==(const ScheduleKey& a, const ScheduleKey& b) {
   return a.algorithm == b.algorithm && a.segments == b.segments && a.arrivals_s == b.arrivals_s &&
          a.segment_time_s == b.segment_time_s && a.root == b.root && a.latency_s == b.latency_s &&
-         a.sum_s == b.sum_s;
+         a.sum_s == b.sum_s && a.node_of == b.node_of;
 }
 
 std::string describe(const ScheduleKey& key) {
@@ -37,6 +37,11 @@ std::string describe(const ScheduleKey& key) {
   if (key.segment_time_s > 0) text << " and segment_time_s " << key.segment_time_s;
   if (key.latency_s > 0) text << " and latency_s " << key.latency_s;
   if (key.sum_s > 0) text << " and sum_s " << key.sum_s;
+  if (!key.node_of.empty()) {
+    text << " by nodes [";
+    for (std::size_t i = 0; i < key.node_of.size(); ++i) text << (i ? ", " : "") << key.node_of[i];
+    text << "]";
+  }
   return text.str();
 }
 
@@ -55,6 +60,8 @@ void put(Writer& out, const ScheduleKey& key) {
     else
       out.put(arrival_s);
   }
+  out.put(static_cast<std::uint8_t>(!key.node_of.empty()));
+  for (const std::int32_t node : key.node_of) out.put(static_cast<std::uint16_t>(node));
 }
 
 ScheduleKey get_key(Reader& in, int ranks) {
@@ -72,12 +79,17 @@ ScheduleKey get_key(Reader& in, int ranks) {
   in.require(key.root >= -1 && key.root < ranks);
   const auto kind = in.get<Arrivals>();
   in.require(kind <= Arrivals::any);
-  if (kind == Arrivals::none) return key;
-  for (int i = 0; in.good() && i < ranks; ++i) {
+  for (int i = 0; kind != Arrivals::none && in.good() && i < ranks; ++i) {
     const double arrival_s =
         kind == Arrivals::small ? static_cast<double>(in.get<std::uint16_t>()) : in.get<double>();
     in.require(std::isfinite(arrival_s) && arrival_s >= 0);
     key.arrivals_s.push_back(arrival_s);
+  }
+  const auto by_node = in.get<std::uint8_t>();
+  in.require(by_node <= 1);
+  for (int i = 0; by_node == 1 && in.good() && i < ranks; ++i) {
+    key.node_of.push_back(in.get<std::uint16_t>());
+    in.require(key.node_of.back() < ranks);
   }
   return key;
 }

@@ -31,19 +31,20 @@ bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
 
 }  // namespace
 
-Planner::Planner(int ranks, Link link, double margin)
-    : ranks_(ranks),
+Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> node_of)
+    : nodes_(ranks, std::move(node_of)),
+      ranks_(nodes_.count()),
       link_(std::move(link)),
       margin_(margin),
-      selector_(ranks, link_),
-      schedules_(ranks, link_),
-      rollout_(ranks, link_) {}
+      selector_(ranks_, link_, {}, nodes_.shared()),
+      schedules_(ranks_, link_),
+      rollout_(ranks_, link_) {}
 
 IterationPlan Planner::plan(const IterationForecast& told) {
-  check(told, ranks_);
+  check(told, nodes_.ranks());
   const double scale = scale_s(told.buckets);
   if (told.buckets.empty() || ranks_ == 1 || scale == 0) return {};
-  IterationForecast forecast = told;
+  IterationForecast forecast = nodes_.forecast(told);
   from_zero(forecast.arrivals_s);
   const std::lock_guard lock(mutex_);
   std::vector<double> known_by = in_quanta(forecast, scale / quanta_per_scale);
@@ -55,12 +56,13 @@ IterationPlan Planner::plan(const IterationForecast& told) {
   const Choice& choice = known->second;
   IterationPlan plan{{}, choice.pace_s, choice.plain_pace_s};
   if (choice.algorithm) plan.keys = keys(*choice.algorithm, forecast, scale / orders_per_scale);
+  for (ScheduleKey& key : plan.keys) key = nodes_.of_ranks(std::move(key), told.arrivals_s.back());
   return plan;
 }
 
 std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
                                       const IterationForecast& arrived) {
-  check(arrived, ranks_);
+  check(arrived, nodes_.ranks());
   const std::size_t buckets = arrived.buckets.size();
   if (buckets == 0) return {};
   PATR_CHECK(keys.empty() || keys.size() == buckets, ScheduleError, "finish_s: expected ", buckets,
@@ -69,9 +71,10 @@ std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
   std::vector<Way> ways;
   std::vector<std::vector<double>> expected_s;
   for (std::size_t b = 0; b < keys.size(); ++b) {
-    const Algorithm& algorithm = algorithms::find_algorithm(keys[b].algorithm, "all_reduce");
-    ways.push_back({&algorithm, keys[b].segments});
-    expected_s.push_back(keys[b].arrivals_s);
+    const ScheduleKey key = nodes_.of_nodes(keys[b]);
+    const Algorithm& algorithm = algorithms::find_algorithm(key.algorithm, "all_reduce");
+    ways.push_back({&algorithm, key.segments});
+    expected_s.push_back(key.arrivals_s);
     expected_s.back().resize(std::size_t(ranks_), 0);
     const bool times = algorithm.uses == Uses::times;
     for (double& at_s : expected_s.back())
@@ -79,18 +82,18 @@ std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
   }
   if (keys.empty()) {
     ways = plain(arrived.buckets);
-    expected_s = arrived.arrivals_s;
+    expected_s = nodes_.forecast(arrived).arrivals_s;
   }
   std::size_t messages = 0;
   for (const Way& way : ways) messages += rollout_.messages(way, 1);
   if (messages > most_messages) return {};
-  std::vector<std::vector<double>> arrivals_s = arrived.arrivals_s;
+  std::vector<std::vector<double>> arrivals_s = nodes_.forecast(arrived).arrivals_s;
   const double first_s = from_zero(arrivals_s);
   pricing::PortsBusy busy;
   std::vector<double> finish_s =
       rollout_.finish_s(ways, arrived.buckets, expected_s, arrivals_s, busy);
   for (double& at_s : finish_s) at_s += first_s;
-  return finish_s;
+  return nodes_.by_rank(finish_s);
 }
 
 // The messages once through a port, and the latencies of a tree.
@@ -158,7 +161,7 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
   if (margin_ >= 0 && plain_of_few.ends_s.front() - first_end_s <= margin_ * few_pace_s)
     return {nullptr, few_pace_s, few_pace_s};
   std::vector<const Algorithm*> candidates;
-  for (const Algorithm* candidate : algorithms::candidates()) {
+  for (const Algorithm* candidate : algorithms::candidates(nodes_.shared())) {
     // Where nothing is in doubt the order is the forecast's. Messages that tell who came wait
     // behind the data of other buckets, longer than any model here knows.
     if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;

@@ -7,6 +7,8 @@
 // faster by a share of the pace, under the forecast and under samples around it, so a doubtful
 // forecast gets no plan.
 //
+// Ranks that share nodes are planned as nodes (selection/nodes.h).
+//
 // As in selection/pattern.h, forecasts that may as well be treated alike are: times count in
 // quanta, and what was chosen for the first of them is remembered. The order of ranks in a plan is
 // each forecast's own.
@@ -18,6 +20,7 @@
 #include <mutex>
 #include <vector>
 
+#include "selection/nodes.h"
 #include "selection/policy.h"
 #include "selection/selector.h"
 
@@ -34,8 +37,10 @@ class Planner {  // thread-safe
   // By what share of the pace a plan has to be faster. Models are no better than that.
   static constexpr double usual_margin = 0.015;
 
-  // Throws ScheduleError if ranks < 1 or the link makes no sense.
-  Planner(int ranks, Link link, double margin = usual_margin);
+  // link, node_of: as of Selector. Throws ScheduleError if ranks < 1, or one of them makes no
+  // sense.
+  Planner(int ranks, Link link, double margin = usual_margin,
+          std::vector<std::int32_t> node_of = {});
   Planner(const Planner&) = delete;
 
   // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations
@@ -61,7 +66,8 @@ class Planner {  // thread-safe
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;
 
-  const int ranks_;
+  const Nodes nodes_;
+  const int ranks_;  // or nodes
   const Link link_;
   const double margin_;
   std::mutex mutex_;  // over all below

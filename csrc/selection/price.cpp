@@ -97,7 +97,8 @@ struct Pricer::Patterns {
   }
 };
 
-Pricer::Pricer(int ranks, const Link& link) : ranks_(ranks), link_(link), schedules_(ranks, link) {}
+Pricer::Pricer(int ranks, const Link& link, bool by_node)
+    : ranks_(ranks), link_(link), by_node_(by_node), schedules_(ranks, link) {}
 
 std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& pattern_class,
                                   const Forecast& forecast) {
@@ -107,7 +108,7 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
   schedules_.make_room();
   std::vector<Priced> all;
   double safe_s = HUGE_VAL;  // the first candidate's estimate
-  for (const Algorithm* algorithm : algorithms::candidates()) {
+  for (const Algorithm* algorithm : algorithms::candidates(by_node_)) {
     const Algorithm& candidate = *algorithm;
     const bool has_estimate = candidate.pricing.estimate != nullptr;
     if (candidate.uses == Uses::real_order && !patterns.doubtful())

@@ -20,7 +20,8 @@ struct Priced {
 
 class Pricer {
  public:
-  Pricer(int ranks, const Link& link);
+  // Of all candidates, or of those that work by node.
+  Pricer(int ranks, const Link& link, bool by_node);
 
   // Every candidate, with the segments that suit it best; the first is the safe one.
   // `forecast` is that of `pattern_class`.
@@ -38,6 +39,7 @@ class Pricer {
 
   int ranks_;
   Link link_;
+  bool by_node_;
   Schedules schedules_;
 };
 

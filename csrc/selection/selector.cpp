@@ -29,9 +29,27 @@ constexpr double margin_beside_others = 0.2;
 
 }  // namespace
 
-Selector::Selector(int ranks, Link link)
-    : ranks_(ranks), link_(std::move(link)), pricer_(ranks, link_), rollout_(ranks, link_) {
-  PATR_CHECK(ranks_ >= 1, ScheduleError, "selector: expected at least 1 rank, got ", ranks_);
+namespace {
+
+// Of a rank whose node's other ranks send, too.
+Link shared_by(int ranks, Link link) {
+  link.bytes_per_s /= ranks;
+  for (auto& [bytes, seconds] : link.transfers_s) seconds *= ranks;
+  return link;
+}
+
+}  // namespace
+
+Selector::Selector(int ranks, Link link, std::vector<std::int32_t> node_of, bool by_node)
+    : nodes_(ranks, std::move(node_of)),
+      ranks_(nodes_.count()),
+      link_(std::move(link)),
+      of_ranks_(nodes_.shared()
+                    ? std::make_unique<Selector>(ranks, shared_by(nodes_.most_ranks(), link_))
+                    : nullptr),
+      pricer_(ranks_, link_, by_node || nodes_.shared()),
+      rollout_(ranks_, link_) {
+  PATR_CHECK(ranks >= 1, ScheduleError, "selector: expected at least 1 rank, got ", ranks);
   check(link_);
 }
 
@@ -50,7 +68,25 @@ void Selector::classify(std::uint64_t elements, std::size_t element_bytes,
 
 Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
                         const Forecast& forecast) {
-  check(forecast, ranks_);
+  check(forecast, nodes_.ranks());
+  if (!of_ranks_) return choose_known(elements, element_bytes, forecast);
+  const Forecast of_nodes{nodes_.latest(forecast.arrivals_s), nodes_.latest(forecast.errors_s)};
+  return for_ranks(choose_known(elements, element_bytes, of_nodes),
+                   of_ranks_->choose(elements, element_bytes, forecast), forecast.arrivals_s);
+}
+
+Choice Selector::for_ranks(Choice of_nodes, const Choice& of_ranks,
+                           const std::vector<double>& arrivals_s) const {
+  const Algorithm& other = algorithms::find_algorithm(of_ranks.key.algorithm, "all_reduce");
+  // Within nodes, at most: a message there takes no longer than one between them.
+  const double hops_s = 2 * (nodes_.ranks() - nodes_.count()) * link_.latency_s;
+  if (!other.by_node && of_ranks.price_s < of_nodes.price_s + hops_s) return of_ranks;
+  of_nodes.key = nodes_.of_ranks(std::move(of_nodes.key), arrivals_s);
+  return of_nodes;
+}
+
+Choice Selector::choose_known(std::uint64_t elements, std::size_t element_bytes,
+                              const Forecast& forecast) {
   const std::lock_guard lock(mutex_);
   classify(elements, element_bytes, forecast);
   const std::uint64_t hash = class_.hash();
@@ -90,6 +126,13 @@ Choice Selector::best_of(const std::vector<Choice>& all, double margin_s, double
 }
 
 Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t element_bytes) {
+  const Choice known = choose_known_beside_others(elements, element_bytes);
+  if (!of_ranks_) return known;
+  return for_ranks(known, of_ranks_->choose_beside_others(elements, element_bytes),
+                   std::vector<double>(std::size_t(nodes_.ranks()), 0));
+}
+
+Choice Selector::choose_known_beside_others(std::uint64_t elements, std::size_t element_bytes) {
   const std::lock_guard lock(mutex_);
   const auto found = beside_others_.find({elements, element_bytes});
   if (found != beside_others_.end()) return found->second;
@@ -116,10 +159,14 @@ Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t elemen
 
 std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t element_bytes,
                                         const Forecast& forecast) {
-  check(forecast, ranks_);
+  check(forecast, nodes_.ranks());
   const std::lock_guard lock(mutex_);
-  classify(elements, element_bytes, forecast);
-  return price_class(class_);
+  classify(elements, element_bytes,
+           {nodes_.latest(forecast.arrivals_s), nodes_.latest(forecast.errors_s)});
+  std::vector<Choice> all = price_class(class_);
+  for (Choice& choice : all)
+    choice.key = nodes_.of_ranks(std::move(choice.key), forecast.arrivals_s);
+  return all;
 }
 
 std::vector<Choice> Selector::price_class(const PatternClass& pattern_class) {

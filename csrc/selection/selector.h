@@ -8,12 +8,14 @@
 // a safe schedule.
 //
 // A choice depends on the forecast's pattern class alone (selection/pattern.h) and is remembered
-// for it.
+// for it. Where ranks share nodes it is made among nodes (selection/nodes.h); what does not work by
+// node has to be cheaper though all ranks of a node send at once.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -22,6 +24,7 @@
 
 #include "pricing/simulation.h"
 #include "schedule/schedule_key.h"
+#include "selection/nodes.h"
 #include "selection/pattern.h"
 #include "selection/price.h"
 #include "selection/rollout.h"
@@ -39,8 +42,10 @@ struct Choice {
 
 class Selector {  // thread-safe: the monitor's thread and the caller's may share one
  public:
-  // Throws ScheduleError if ranks < 1 or the link makes no sense.
-  Selector(int ranks, Link link);
+  // link: between two ranks, of different nodes if they share any; node_of: as in
+  // schedule/schedule.h; by_node: ranks stand for nodes. Throws ScheduleError if ranks < 1, or link
+  // or nodes make no sense.
+  Selector(int ranks, Link link, std::vector<std::int32_t> node_of = {}, bool by_node = false);
   Selector(const Selector&) = delete;
 
   // The cheapest. Throws ScheduleError if the forecast is not (ranks) finite numbers, with errors
@@ -63,14 +68,20 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
     Choice choice;
   };
 
+  Choice choose_known(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
+  Choice choose_known_beside_others(std::uint64_t elements, std::size_t element_bytes);
+  Choice for_ranks(Choice of_nodes, const Choice& of_ranks,
+                   const std::vector<double>& arrivals_s) const;
   double scale_s(std::uint64_t message_bytes) const;
   void classify(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
   std::vector<Choice> price_class(const PatternClass& pattern_class);
   static Choice best_of(const std::vector<Choice>& all, double margin_s, double partners_s);
 
-  const int ranks_;
+  const Nodes nodes_;
+  const int ranks_;  // or nodes
   const Link link_;
-  std::mutex mutex_;  // over all below
+  const std::unique_ptr<Selector> of_ranks_;  // whatever nodes they share; null: they share none
+  std::mutex mutex_;                          // over all below
   Pricer pricer_;
   Rollout rollout_;
   std::map<std::pair<std::uint64_t, std::size_t>, Choice> beside_others_;  // by elements and bytes

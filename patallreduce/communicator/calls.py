@@ -91,6 +91,8 @@ def settle(
     ranks: int,
     link: Callable[[], Link],
     selector: Callable[[], _core.Selector],
+    *,
+    nodes: Sequence[int] = (),
 ) -> _core.Call:
     """Check a request and fill in what it leaves open.
 
@@ -100,6 +102,7 @@ def settle(
         ranks: P.
         link: Gives the link; only called when something depends on it, since that may measure it.
         selector: Gives what "auto" asks; called under the same rule.
+        nodes: (P,) the node of each rank; (): no two share one.
 
     Raises:
         ScheduleError, ValueError: what `Communicator.all_reduce` and `reduce` say.
@@ -141,7 +144,9 @@ def settle(
             f"on rank {rank}"
         )
     alike = len(set(hints)) <= 1
-    times = algorithm.times(ranks, segments, message_bytes, alike, segment_time_s, link)
+    nodes = nodes if algorithm.by_node else ()
+    parts = len(set(nodes)) or ranks
+    times = algorithm.times(parts, segments, message_bytes, alike, segment_time_s, link)
     return _core.Call(
         elements,
         request.dtype,
@@ -151,6 +156,7 @@ def settle(
         segments,
         hints,
         root=root,
+        node_of=nodes,
         **times,
     )
 

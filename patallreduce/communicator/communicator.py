@@ -88,6 +88,7 @@ class Communicator(Collectives):
         clock_skews_s: Sequence[float] | None = None,
         monitor_delay_s: float = 0.0,
         monitor_seed: int = 0,
+        nodes: Sequence[int] = (),
     ) -> list[Communicator]:
         """Communicators of `ranks` ranks within this process: use each from a thread of its own.
 
@@ -102,6 +103,7 @@ class Communicator(Collectives):
             monitor_delay_s: The longest that a message between monitors is held up; how long each
                 is, is drawn from `monitor_seed`.
             monitor_seed: See there.
+            nodes: (P,) the node of each rank, as if ranks of one node shared a port; (): no two do.
         """
         ranks = whole("ranks", ranks)
         timeout_s = checked_timeout(timeout_s)
@@ -114,7 +116,11 @@ class Communicator(Collectives):
             raise ValueError(refused("clock_skews_s", f"{ranks}, one per rank", skews_s))
         environment.check()
         connections = of_threads(
-            ranks, monitor=monitor, monitor_delay_s=monitor_delay_s, monitor_seed=monitor_seed
+            ranks,
+            monitor=monitor,
+            monitor_delay_s=monitor_delay_s,
+            monitor_seed=monitor_seed,
+            nodes=nodes,
         )
         made = [
             Session(of_rank, timeout_s, link or Link(20e-6, 2e9), clock_skew_s=skew_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch.distributed as dist
@@ -22,6 +23,7 @@ class Connections(NamedTuple):
     local_ranks: int  # on this host, with this rank
     rendezvous: Rendezvous | None = None  # of ranks that are processes
     name: str = "loopback"  # the same on all ranks, another for each communicator
+    nodes: Sequence[int] = ()  # by rank; (): no two share one, or all do
 
 
 class Met(NamedTuple):
@@ -79,11 +81,16 @@ def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Conne
     forks.let_go(native, aside)
     local_ranks = sum(one.name == hosts[rendezvous.rank].name for one in hosts)
     name = hashlib.sha256(public).hexdigest()[:8]
-    return Connections(native, aside, local_ranks, rendezvous, name)
+    return Connections(native, aside, local_ranks, rendezvous, name, host.nodes(hosts))
 
 
 def of_threads(
-    ranks: int, *, monitor: bool, monitor_delay_s: float = 0.0, monitor_seed: int = 0
+    ranks: int,
+    *,
+    monitor: bool,
+    monitor_delay_s: float = 0.0,
+    monitor_seed: int = 0,
+    nodes: Sequence[int] = (),
 ) -> list[Connections]:
     """[rank] -> its connections, within this process; the arguments are `loopback`'s."""
     hub, hub_aside = _core.LoopbackHub(ranks), _core.LoopbackHub(ranks)
@@ -94,7 +101,7 @@ def of_threads(
             aside = _core.Loopback(hub_aside, rank)
             if monitor_delay_s > 0:
                 aside = _core.Delayed(aside, monitor_delay_s, monitor_seed)
-        made.append(Connections(_core.Loopback(hub, rank), aside, ranks))
+        made.append(Connections(_core.Loopback(hub, rank), aside, ranks, nodes=nodes))
     return made
 
 

@@ -16,6 +16,7 @@ VARIABLES = {
     "ALGORITHM": 'algorithm that "auto" stands for, e.g. ring',
     "CLOCK_SKEW_S": "for tests: seconds added to this rank's clock in its progress reports",
     "MONITOR": "0: no progress monitor, nothing is predicted; 1: as without",
+    "NODES": "0: ranks of one host are treated as if each had a port of its own; 1: as without",
     "POSTMORTEM": "a folder: what each rank knew when its communicator failed is written there",
     "SCRATCH_BYTES": "private memory for collectives in flight, bytes (default 536870912)",
     "SEGMENTS": "segments per message, instead of the rule's choice",

@@ -32,6 +32,7 @@ class Host(NamedTuple):
     """What one rank tells the others of where it runs; JSON carries it."""
 
     name: str  # equal on ranks that share processors
+    node: str  # equal on ranks that share a port to the others
     memory: str | None  # equal on ranks that can share memory; None: UCX is to find out
     lack: str | None  # why this rank cannot connect
 
@@ -45,7 +46,17 @@ def here(ranks: int) -> Host:
         memory = _memory(boot_id)
     except _core.TransportError as error:  # UCX is absent
         lack = str(error)
-    return Host(f"{socket.gethostname()}/{boot_id}", memory, lack)
+    name = f"{socket.gethostname()}/{boot_id}"
+    return Host(name, f"{name}/{_space('net')}", memory, lack)
+
+
+def nodes(hosts: list[Host]) -> list[int]:
+    """By rank, its node; [] where no two ranks share one, or all do."""
+    if environment.get_flag("NODES") is False:
+        return []
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(one.node, len(numbers)) for one in hosts]
+    return found if 1 < len(numbers) < len(hosts) else []
 
 
 def transports(hosts: list[Host], rank: int) -> str:
@@ -78,10 +89,14 @@ def _memory(boot_id: str) -> str | None:
     if "UCX_TLS" in os.environ or not kinds & _SHARED_MEMORY:
         return None
     try:
-        spaces = [os.readlink(f"/proc/self/ns/{space}") for space in ("ipc", "pid", "net")]
+        spaces = [_space(space) for space in ("ipc", "pid", "net")]
         return "/".join([boot_id, *spaces, str(os.stat("/dev/shm").st_dev), str(os.getuid())])
     except OSError:
         return None
+
+
+def _space(kind: str) -> str:
+    return os.readlink(f"/proc/self/ns/{kind}")
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -18,14 +19,26 @@ class LinkMeter:
 
     Args:
         engine: Runs the shifts.
+        rank: This rank.
         ranks: Number of ranks P.
         timeout_s: Deadline of each collective.
+        nodes: (P,) the node of each rank; (): no two share one. Otherwise the link between nodes is
+            measured, each with one of its ranks.
     """
 
-    def __init__(self, engine: _core.Engine, ranks: int, timeout_s: float) -> None:
+    def __init__(
+        self,
+        engine: _core.Engine,
+        rank: int,
+        ranks: int,
+        timeout_s: float,
+        nodes: Sequence[int] = (),
+    ) -> None:
         self._engine = engine
+        self._rank = rank
         self._ranks = ranks
         self._timeout_s = timeout_s
+        self._nodes = nodes
 
     def measure(self, dtype: torch.dtype, *, with_port_share: bool = False) -> Link:
         """Return the link, the same on all ranks; of one rank, only its sums are measured.
@@ -48,12 +61,13 @@ class LinkMeter:
         and gets what the others sent meanwhile; one that starts earlier waits as much longer: the
         mean over the ranks is right.
         """
-        key, blocks, rounds = _core.metering_shift(self._ranks, pieces)
+        key, blocks, rounds, taking_part = _core.metering_shift(self._ranks, pieces, self._nodes)
         message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
         self._run(torch.empty(0), "sum", _core.barrier_key())
         start_s = time.monotonic()
         self._run(message, "max", key)
-        return self._over_ranks((time.monotonic() - start_s) / rounds, "avg")
+        took_s = time.monotonic() - start_s if self._rank in taking_part else 0.0
+        return self._over_ranks(took_s / rounds, "avg") * self._ranks / len(taking_part)
 
     def _over_ranks(self, value: float, op: str) -> float:
         values = torch.full((1,), value, dtype=torch.float64)

@@ -76,9 +76,10 @@ class Session:
             self._warner = Warner(self.monitor, self.engine)
             self.plain = Loop(self.monitor, self._warner, PLAIN)
         rank, ranks = self.transport.rank, self.transport.ranks
-        self.meter = LinkMeter(self.engine, ranks, timeout_s)
+        nodes = connections.nodes
+        self.meter = LinkMeter(self.engine, rank, ranks, timeout_s, nodes)
         self.settler = Settler(
-            self.engine, self.meter, rank, ranks, link=link, monitor=self.monitor
+            self.engine, self.meter, rank, ranks, nodes, link=link, monitor=self.monitor
         )
         self.tree_reducer = _core.TreeReducer(self.engine)
         self.gpus = Gpus(self.engine, connections.rendezvous, gpu_transport, timeout_s)

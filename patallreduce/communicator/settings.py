@@ -48,6 +48,7 @@ def settings_here(transport: str, *, monitor: bool, link: Link | None) -> Settin
         "transport (or PATALLREDUCE_TRANSPORT)": repr(transport),
         "monitor (or PATALLREDUCE_MONITOR)": repr(monitor),
         "link": repr(link),
+        "PATALLREDUCE_NODES": repr(environment.get_flag("NODES") is not False),
         "PATALLREDUCE_ALGORITHM": repr(forced_algorithm()),
         "PATALLREDUCE_SEGMENTS": repr(environment.get_count("SEGMENTS")),
     }

@@ -83,7 +83,8 @@ class Settler:
         meter: Measures the link when it is first needed, unless it is given.
         rank: This rank.
         ranks: P.
-        link: Latency and bandwidth between ranks, if they are known.
+        nodes: (P,) the node of each rank; (): no two share one.
+        link: Latency and bandwidth between ranks (of different nodes), if they are known.
         monitor: Is told the link, for its plans; None: there are no plans.
     """
 
@@ -93,6 +94,7 @@ class Settler:
         meter: LinkMeter,
         rank: int,
         ranks: int,
+        nodes: Sequence[int] = (),
         *,
         link: Link | None,
         monitor: _core.Monitor | None,
@@ -100,6 +102,7 @@ class Settler:
         self._meter = meter
         self._rank = rank
         self._ranks = ranks
+        self._nodes = list(nodes)
         self._link = link
         self._monitor = monitor
         self._monitor_can_choose = False
@@ -116,7 +119,8 @@ class Settler:
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
             self._monitor.set_planner(
-                _core.Planner(self._ranks, self._link), 1 / self._link.bytes_per_s
+                _core.Planner(self._ranks, self._link, node_of=self._nodes),
+                1 / self._link.bytes_per_s,
             )
         return self._link
 
@@ -124,7 +128,7 @@ class Settler:
     def selector(self) -> _core.Selector:
         """Prices the algorithms on this link. Collective the first time, as `link`."""
         if self._selector is None:
-            self._selector = _core.Selector(self._ranks, self.link)
+            self._selector = _core.Selector(self._ranks, self.link, self._nodes)
         return self._selector
 
     def settle(self, tensor: torch.Tensor, asked: Arguments) -> Settled:
@@ -150,7 +154,14 @@ class Settler:
             return Settled(self._given.call(asked.schedule, request, self._rank), may_plan=False)
         if len(self._settled) >= _CALLS_KEPT:
             self._settled.clear()
-        call = settle(request, self._rank, self._ranks, lambda: self.link, lambda: self.selector)
+        call = settle(
+            request,
+            self._rank,
+            self._ranks,
+            lambda: self.link,
+            lambda: self.selector,
+            nodes=self._nodes,
+        )
         settled = self._settled[key] = Settled(call, self._may_plan(tensor, asked))
         return settled
 

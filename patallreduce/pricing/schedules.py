@@ -26,6 +26,7 @@ def schedule(
     round_s: float | None = None,
     latency_s: float = 0.0,
     sum_s: float = 0.0,
+    nodes: Iterable[int] | None = None,
 ) -> Schedule:
     """Generate the schedule of algorithm `name`.
 
@@ -50,6 +51,9 @@ def schedule(
         latency_s: `clairvoyant` as an all-reduce: what of a round a message of more segments does
             not take again. With 0 it cuts the data as finely as it can.
         sum_s: The same: what of a round is the sum, during which the ports are free.
+        nodes: (P,) the node of each rank, 0 to P - 1: ranks of one node share its port to the
+            others. `ring`, `slt` and `prr` then let every segment enter a node once, and once more
+            as a result; other algorithms take no account of it. Default: no two ranks share one.
 
     Returns:
         The steps of every rank. :func:`verify` proves them.
@@ -73,6 +77,7 @@ def schedule(
         latency_s,
         sum_s,
         collective,
+        [] if nodes is None else [operator.index(node) for node in nodes],
     )
 
 

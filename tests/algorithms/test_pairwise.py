@@ -69,7 +69,7 @@ def place(rank, ranks):
 @pytest.mark.parametrize("elements", [16, 50_000])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 10])
 def test_shift(ranks, elements):
-    _, blocks, rounds = _core.metering_shift(ranks, 1)
+    _, blocks, rounds, _ = _core.metering_shift(ranks, 1)
     communicators = pat.Communicator.loopback(ranks, monitor=False)
     tensors = [torch.zeros(blocks, elements) for _ in range(ranks)]
     for rank, tensor in enumerate(tensors):

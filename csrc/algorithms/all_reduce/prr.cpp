@@ -16,75 +16,55 @@
 // The paper's segment is a part here: tau = problem.segment_time_s is the time to transfer and
 // reduce one part, 1/P of the data, however many segments it has. With tau = 0 a pre-step
 // costs nothing: every rank that is early at all does one more than its successor.
+//
+// Where ranks share nodes each node is an id here, as late as its last rank, and tau of 1/N of the
+// data. Lines 7-32 are around.cpp, where the corrections are.
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/arrival_order.h"
-#include "schedule/parts.h"
+#include "algorithms/around.h"
 
 namespace patallreduce::algorithms {
 
-using schedule::Part;
-using schedule::part;
-using schedule::Verb;
-
 namespace {
 
-// k[id], lines 1-6. From one id to the next k drops by one or stays, so id + k[id] never falls
-// and ends at P-1: every id starts with a part that exists.
-std::vector<int> pre_steps(const Problem& problem, const ArrivalOrder& order) {
-  const int ranks = problem.ranks;
-  std::vector<int> k(ranks, 0);
-  if (problem.arrivals_s.empty()) return k;
-  const auto arrival_s = [&](int id) { return problem.arrivals_s[order.ranks[id]]; };
-  for (int id = ranks - 2; id >= 0; --id) {
-    const double ahead_s = arrival_s(ranks - 1) - arrival_s(id + 1);
+// The last id of each node, in order; every id's where no two share one.
+std::vector<int> last_ids(const ArrivalOrder& order) {
+  std::vector<int> last;
+  const int ranks = static_cast<int>(order.ranks.size());
+  for (int id = 0; id < ranks; ++id)
+    if (id + 1 == ranks || !order.same_node(id, id + 1)) last.push_back(id);
+  return last;
+}
+
+// k, lines 1-6. From one id to the next k drops by one or stays, so id + k[id] never falls and ends
+// at the last: every id starts with a part that exists.
+std::vector<int> pre_steps(const Problem& problem, const std::vector<double>& arrivals_s) {
+  const int ids = static_cast<int>(arrivals_s.size());
+  std::vector<int> k(ids, 0);
+  for (int id = ids - 2; id >= 0; --id) {
+    const double ahead_s = arrivals_s[ids - 1] - arrivals_s[id + 1];
     const bool fits = ahead_s > 0 && ahead_s >= (k[id + 1] + 1) * problem.segment_time_s;
     k[id] = k[id + 1] + (fits ? 1 : 0);
   }
   return k;
 }
 
-// The id where each part starts, lines 7-13: the first that reaches it.
-std::vector<int> first_ids(const std::vector<int>& k) {
-  std::vector<int> first(k.size());
-  int id = 0;
-  for (std::size_t part = 0; part < k.size(); ++part) {
-    while (id + k[id] < int(part)) ++id;  // (a) printed: if
-    first[part] = id;
-  }
-  return first;
-}
-
 }  // namespace
 
 Steps prr(const Problem& problem, int rank) {
-  const int ranks = problem.ranks;
   const ArrivalOrder order = arrival_order(problem, rank);
-  const std::vector<int> k = pre_steps(problem, order);
-  const std::vector<int> first = first_ids(k);
-  const int id = order.id, next_id = (id + 1) % ranks;
-  const auto last = [&](int j) { return (first[j] + ranks - 1) % ranks; };  // has part j's sum
-
-  Steps steps;
-  const auto pass = [&](int j, Verb take, bool takes, bool sends) {
-    const Part range = part(j, ranks, problem.segments);
-    for (int s = range.first; s < range.last; ++s) {
-      if (takes) steps.push_back({take, order.previous(), s, s + 1});
-      if (sends) steps.push_back({Verb::send, order.next(), s, s + 1});
-    }
-  };
-  if (ranks == 1) return steps;
-  int j = id + k[id];
-  for (int i = 0; i < ranks; ++i, j = (j + ranks - 1) % ranks) {
-    pass(j, Verb::recv_reduce, first[j] != id, last(j) != id);  // (b) printed: last(j) - 1
-  }
-  j = next_id + k[next_id];  // (c) printed: id + k[id]
-  for (int i = 0; i < ranks; ++i, j = (j + ranks - 1) % ranks) {
-    pass(j, Verb::recv, last(j) != id, last(j) != next_id);
-  }
-  return steps;
+  const std::vector<int> last = last_ids(order);
+  std::vector<double> arrivals_s;
+  for (const int id : last)
+    arrivals_s.push_back(problem.arrivals_s.empty() ? 0 : problem.arrivals_s[order.ranks[id]]);
+  const std::vector<int> k = pre_steps(problem, arrivals_s);
+  std::vector<int> tops(problem.ranks);
+  for (std::size_t node = 0; node < last.size(); ++node)
+    tops[last[node]] = last[node + std::size_t(k[node])];
+  return around(problem, order, std::move(tops));
 }
 
 }  // namespace patallreduce::algorithms

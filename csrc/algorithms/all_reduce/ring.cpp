@@ -9,9 +9,14 @@
 //   sum order  part j: ((j + j+1) + j+2) + ..., by rank modulo P; arrivals change nothing
 //   source     Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66; as a rival of slt and prr in
 //              Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 2
+//
+// Where ranks share nodes, parts start at nodes: around.h.
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/around.h"
 #include "algorithms/estimates.h"
 #include "schedule/parts.h"
 
@@ -42,6 +47,13 @@ void append_ring_round(const Problem& problem, int rank, int round, Steps& steps
 }
 
 Steps ring(const Problem& problem, int rank) {
+  if (!problem.node_of.empty()) {
+    Problem together = problem;
+    together.arrivals_s.clear();
+    std::vector<int> tops(problem.ranks);
+    std::iota(tops.begin(), tops.end(), 0);
+    return around(together, arrival_order(together, rank), std::move(tops));
+  }
   Steps steps;
   for (int round = 0; round < ring_rounds(problem); ++round) {
     append_ring_round(problem, rank, round, steps);

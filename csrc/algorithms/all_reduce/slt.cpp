@@ -5,6 +5,9 @@
 //   arrival order 2 0 3 1     2 -> 0 -> 3 -> 1     recv_reduce, every segment
 //                             1 -> 2 -> 0 -> 3     recv
 //
+// Where ranks share nodes, those of one follow each other, and the last rank hands its result to
+// the first rank of its own node, too: a segment enters every node once, and once more as a result.
+//
 //   messages   2(P-1) per segment; every rank but the last two sends the data twice
 //   depth      2(P-1) hops, pipelined over segments; once the last rank of S segments has come,
 //              S + P - 2 message times are left, a message being 1/S of the data
@@ -25,16 +28,20 @@ using schedule::Verb;
 Steps slt(const Problem& problem, int rank) {
   if (problem.ranks == 1) return {};
   const ArrivalOrder order = arrival_order(problem, rank);
-  const int last = problem.ranks - 1;
+  const int id = order.id, last = problem.ranks - 1, its_first = order.first_ids[last];
+  const bool also = id == last && its_first > 0 && its_first < last;
   Steps steps;
   for (int s = 0; s < problem.segments; ++s) {
-    if (order.id > 0) steps.push_back({Verb::recv_reduce, order.previous(), s, s + 1});
+    if (id > 0) steps.push_back({Verb::recv_reduce, order.previous(), s, s + 1});
     steps.push_back({Verb::send, order.next(), s, s + 1});  // the last rank's is a result
+    if (also) steps.push_back({Verb::send, order.ranks[its_first], s, s + 1});
   }
-  if (order.id == last) return steps;
+  if (id == last) return steps;
+  const std::int32_t from = id == its_first ? order.ranks[last] : order.previous();
+  const bool hands_on = id + 1 < last && id + 1 != its_first;
   for (int s = 0; s < problem.segments; ++s) {
-    steps.push_back({Verb::recv, order.previous(), s, s + 1});
-    if (order.id < last - 1) steps.push_back({Verb::send, order.next(), s, s + 1});
+    steps.push_back({Verb::recv, from, s, s + 1});
+    if (hands_on) steps.push_back({Verb::send, order.next(), s, s + 1});
   }
   return steps;
 }

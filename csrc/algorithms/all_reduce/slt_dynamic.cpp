@@ -11,6 +11,10 @@
 
 namespace patallreduce::algorithms {
 
-Steps slt_dynamic(const Problem& problem, int rank) { return slt(problem, rank); }
+Steps slt_dynamic(const Problem& problem, int rank) {
+  Problem places = problem;
+  places.node_of.clear();
+  return slt(places, rank);
+}
 
 }  // namespace patallreduce::algorithms

@@ -6,12 +6,16 @@
 // three ranks in a row, have different places: the ranks' numbers modulo 3, but for the last one or
 // two ranks, whose places are their own.
 //
+// Where ranks share nodes the first ranks of the nodes do this among themselves, the others
+// nothing.
+//
 //   segments   a multiple of the places, min(ranks, 5)
 //   messages   2 blocks each way
 //   source     the ring's rounds, however many ranks: Thakur, Rabenseifner, Gropp, IJHPCA 19
 //   (2005),
 //              49-66, section 4.1
 #include <algorithm>
+#include <set>
 
 #include "algorithms/algorithms.h"
 #include "errors.h"
@@ -32,23 +36,34 @@ int place_of(int rank, int ranks) {
 
 }  // namespace
 
+std::vector<std::int32_t> first_ranks(const Problem& problem) {
+  std::vector<std::int32_t> first;
+  std::set<std::int32_t> seen;
+  for (std::int32_t rank = 0; rank < problem.ranks; ++rank)
+    if (problem.node_of.empty() || seen.insert(problem.node_of[rank]).second) first.push_back(rank);
+  return first;
+}
+
 int places_of_shift(int ranks) { return std::min(ranks, reach + shift_rounds); }
 
 Steps shift(const Problem& problem, int rank) {
-  const int ranks = problem.ranks, places = places_of_shift(ranks);
+  const std::vector<std::int32_t> taking_part = first_ranks(problem);
+  const int ranks = int(taking_part.size()), places = places_of_shift(ranks);
   PATR_CHECK(problem.segments % places == 0, ScheduleError, "shift of ", ranks,
              " ranks: expected a multiple of ", places, " segments, got ", problem.segments);
   Steps steps;
-  if (ranks == 1) return steps;
+  const auto found = std::find(taking_part.begin(), taking_part.end(), rank);
+  if (ranks == 1 || found == taking_part.end()) return steps;
+  const int own = int(found - taking_part.begin());
   const int pieces = problem.segments / places;
-  const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+  const int next = (own + 1) % ranks, previous = (own + ranks - 1) % ranks;
   for (int round = 0; round < shift_rounds; ++round) {
-    const int given = place_of((rank + ranks - round % ranks) % ranks, ranks);
+    const int given = place_of((own + ranks - round % ranks) % ranks, ranks);
     const int taken = place_of((previous + ranks - round % ranks) % ranks, ranks);
     for (int piece = 0; piece < pieces; ++piece) {
       const int send = given * pieces + piece, recv = taken * pieces + piece;
-      steps.push_back({Verb::send, next, send, send + 1, round});
-      steps.push_back({Verb::recv, previous, recv, recv + 1, round});
+      steps.push_back({Verb::send, taking_part[next], send, send + 1, round});
+      steps.push_back({Verb::recv, taking_part[previous], recv, recv + 1, round});
     }
   }
   return steps;

@@ -1,0 +1,74 @@
+"""Ranks that share nodes: right sums by node, and who is found to share one."""
+
+import pytest
+import torch
+
+import patallreduce as pat
+from benchmarks.lab import Network
+from patallreduce.communicator.host import Host, nodes
+from tests.threads import on_threads
+
+NODES = [0, 1, 0, 1, 1]
+PROGRAM = """
+import torch, torch.distributed as dist
+import patallreduce as pat
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+comm = pat.Communicator(timeout_s=60.0)
+values = torch.full((1 << 18,), float(rank + 1))
+comm.all_reduce(values)
+assert bool((values == 10).all())
+hints = [0.0, 0.0, 0.3, 0.0]
+comm.all_reduce(values, algorithm="slt", arrivals_s=hints)
+assert bool((values == 40).all())
+print("|".join([str(comm.link.bytes_per_s < 12.5e6), *(one["schedule"] for one in comm.stats())]))
+comm.close()
+dist.destroy_process_group()
+"""
+
+
+def sums(communicator, algorithm):
+    values = torch.arange(1000.0) * (communicator.rank + 1)
+    hints = [0.3, 0.1, 0.2, 0.1, 0.5] if algorithm in ("slt", "prr") else None
+    communicator.all_reduce(values, algorithm=algorithm, arrivals_s=hints)
+    return values, communicator.stats()[-1]["schedule"]
+
+
+def test_every_algorithm_sums_right_and_some_work_by_node():
+    communicators = pat.Communicator.loopback(len(NODES), 20.0, nodes=NODES)
+    for algorithm in ("auto", *pat.algorithms()):
+        results = on_threads(communicators, lambda one, name=algorithm: sums(one, name))
+        for values, schedule in results:
+            assert torch.equal(values, torch.arange(1000.0) * 15)
+            by_node = algorithm in ("ring", "slt", "prr")
+            assert ("by nodes [0, 1, 0, 1, 1]" in schedule) == by_node or algorithm == "auto"
+    on_threads(communicators, pat.Communicator.close)
+
+
+def hosts(*of):
+    return [Host("one", node, None, None) for node in of]
+
+
+def test_nodes_are_those_of_ranks_that_share_a_port_with_some():
+    assert nodes(hosts("a", "b", "a", "c")) == [0, 1, 0, 2]
+    assert nodes(hosts("a", "a")) == []
+    assert nodes(hosts("a", "b")) == []
+
+
+def test_nodes_can_be_left_aside(monkeypatch):
+    monkeypatch.setenv("PATALLREDUCE_NODES", "0")
+    assert nodes(hosts("a", "b", "a")) == []
+
+
+@pytest.mark.network
+def test_processes_on_two_hosts_find_their_nodes(tmp_path):
+    import sys
+
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    with Network(4, 100e6, ranks_per_node=2) as network:
+        results = network.run([sys.executable, str(program)], timeout_s=50, show="none")
+    for result in results:
+        slow, *schedules = result.output.strip().splitlines()[-1].split("|")
+        assert slow == "True"  # the link between hosts was measured, not the memory
+        assert all("by nodes [0, 0, 1, 1]" in schedule for schedule in schedules)
