@@ -4,8 +4,9 @@ Bet on the rank in each iteration, at odds that are fair if it is like the other
 came before, or that are worse than fair: what the bets have made of 1 is large where it is not like
 them. Of bets that begin anew with every iteration, one has made E or more in no more than one
 iteration of E (Shiryaev and Roberts), so E = 10^7 lets a job run for ten million iterations, on the
-mean, until a rank that is like the others is blamed. (Who is slower for some iterations on end is
-not like the others in these: noise that lasts counts as lateness.)
+mean, until a given rank is blamed that is like the others; until any of P is, for a P-th of these
+at least. (Who is slower for some iterations on end is not like the others in these: noise that
+lasts counts as lateness.)
 
 Three bet on places, with a sixth of the 1 each. If ranks are alike, each is last, last but one, ...
 with the same probability, 1 / P, however heavy the tails of their times are. The bet is that the
@@ -29,8 +30,8 @@ p = (P - 2) / (P - 1) does. So the bet may pay P * (1 + 1 / (P - 2))^(P - 2): 9 
 e * P with many, but 2 with 2.
 
 Ranks may be alike and not independent, as where one of them stalls in every iteration, drawn by
-lot. There a gap is no rarer than a place, and one rank can be drawn often enough to be blamed: of 4
-eight times on end, with 4^-8.
+lot. There a gap is no rarer than a place, and one rank can be drawn often enough to be blamed: with
+4 ranks, once one is drawn, eight more times on end, which has the probability 4^-8.
 """
 
 from __future__ import annotations
