@@ -43,8 +43,9 @@ def test_every_cause_is_named_on_every_rank(phase, part, ranks):
         assert found.costs_s == pytest.approx(longer_s, rel=0.4)  # others stall, too
 
 
-def test_no_rank_is_blamed_in_ten_thousand_balanced_iterations():
-    made = list(itertools.islice(jobs.iterations(8), 10_000))
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_no_rank_is_blamed_in_ten_thousand_balanced_iterations(ranks):
+    made = list(itertools.islice(jobs.iterations(ranks), 10_000))
     for last in range(50, len(made) + 1, 25):
         assert findings(made[last - 50 : last]) == ()
     assert findings(made) == ()
@@ -91,8 +92,19 @@ def test_of_two_late_ranks_neither_alone_costs_what_both_do():
     assert earlier_one.costs_s == 0
 
 
-def test_a_few_late_iterations_may_be_chance():
-    few = job(longer_s={"input": 0.02})[: SINCE + 8]
+@pytest.mark.parametrize("since", [0, SINCE])
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_a_rank_that_is_late_by_far_is_named_within_ten_iterations(ranks, since):
+    for rank, phase in itertools.product(range(ranks), ["input", "forward", "third quarter"]):
+        late = {"late_rank": rank, "since": since, "longer_s": {phase: 0.2}}
+        (found,) = findings(job(ranks, late_for=10, **late))
+        assert found.rank == rank
+        assert (found.cause, found.part) in [(phase, ""), ("backward", phase)]
+
+
+@pytest.mark.parametrize(("longer_s", "late_for"), [(0.02, 7), (0.003, 14)])
+def test_a_few_late_iterations_may_be_chance(longer_s, late_for):
+    few = job(late_for=late_for, longer_s={"input": longer_s})
 
     assert findings(few) == ()
     assert "rank 2 is late by" in str(pat.straggler_report(few))  # all the same
