@@ -46,9 +46,9 @@ test: .venv/ready
 	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
-# Frameworks, as the examples use them.
+# Frameworks, as the examples use them, and what an example for Kubernetes has to follow.
 .venv/integrations: .venv/ready
-	@$(PIP_INSTALL) --editable '.[integrations]'
+	@$(PIP_INSTALL) --editable '.[integrations,schemas]'
 	@touch $@
 
 test-all: test sanitize .venv/integrations .venv/docs

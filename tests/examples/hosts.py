@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
@@ -43,10 +44,11 @@ def lacking(*programs: str) -> str:
 class Hosts(Closing):
     """Some hosts, by their numbers from 0 on; a context manager."""
 
-    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+    def __init__(self, folder: Path, names: Sequence[str], aliases: Sequence[str] = ()) -> None:
         self.names = list(names)
         self._table = folder / "hosts"
-        known = [f"{address(host)} {name}\n" for host, name in enumerate(names)]
+        called = zip_longest(names, aliases, fillvalue="")
+        known = [f"{address(host)} {' '.join(both)}\n" for host, both in enumerate(called)]
         self._table.write_text("".join(["127.0.0.1 localhost\n", *known]))
         self._network = Network(len(names), RATE_BIT_S)
         for host, namespace in enumerate(self._network.namespaces):
