@@ -44,16 +44,26 @@ class Job:
             self.lose(node)
 
     def wait_for(self, ranks, after):
-        """Until so many ranks have gone on from a later iteration than that; which one it was."""
+        """Until so many ranks have gone on from `after` or later, and have trained since."""
+
+        def trained():
+            found = re.findall(rf"^{ranks} ranks go on from iteration (\d+)", self._said(), re.M)
+            return found and after <= int(found[-1]) < self.iterations()
+
         until_s = time.monotonic() + LONGEST_PHASE_S
-        while True:
-            said = "".join(self._log(node).read_text() for node in self._agents)
-            found = re.findall(rf"^{ranks} ranks go on from iteration (\d+)", said, re.M)
-            if found and int(found[-1]) > after:
-                return int(found[-1])
-            assert time.monotonic() < until_s, said
-            assert all(agent.poll() is None for agent in self._agents.values()), said
+        while not trained():
+            assert time.monotonic() < until_s, self._said()
+            assert all(agent.poll() is None for agent in self._agents.values()), self._said()
             time.sleep(0.1)
+        return self.iterations()
+
+    def iterations(self):
+        """How many have been trained."""
+        file = self._folder / "changing" / "checkpoint.pt"
+        return torch.load(file, weights_only=True)["iteration"] if file.exists() else 0
+
+    def _said(self):
+        return "".join(self._log(node).read_text() for node in self._agents)
 
     def _log(self, node):
         return self._folder / f"agent{node}.txt"
@@ -78,11 +88,11 @@ def test_the_bits_do_not_show_which_nodes_there_were(examples, tmp_path):
         job = Job(tmp_path, hosts, command)
         closing.callback(job.close)
         job.start(0)
-        job.wait_for(ranks=2, after=-1)
+        alone_until = job.wait_for(ranks=2, after=0)
         job.start(1)
-        joined = job.wait_for(ranks=4, after=0)
+        both_until = job.wait_for(ranks=4, after=alone_until)
         job.lose(1)
-        job.wait_for(ranks=2, after=joined)
+        job.wait_for(ranks=2, after=both_until)
     ended = torch.load(changing / "checkpoint.pt", weights_only=True)
 
     iterations = str(ended["iteration"])
