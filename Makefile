@@ -13,7 +13,7 @@ BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.c
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all mutants interleavings fuzz lint bench docs gpu-check sanitize wheel-check format clean
+.PHONY: demo test test-all mutants interleavings fuzz lint bench docs gpu-check sanitize wheel wheel-check format clean
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -46,9 +46,9 @@ test: .venv/ready
 	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
 
-# Frameworks, as the examples use them.
+# Frameworks, as the examples use them, and what an example for Kubernetes has to follow.
 .venv/integrations: .venv/ready
-	@$(PIP_INSTALL) --editable '.[integrations]'
+	@$(PIP_INSTALL) --editable '.[integrations,schemas]'
 	@touch $@
 
 test-all: test sanitize .venv/integrations .venv/docs
@@ -115,14 +115,21 @@ docs: .venv/docs
 	$(SPHINX) -b html . build/site
 	@echo build/site/index.html
 
-# A wheel built in isolation, without torch, imported beside another torch than the one developed on.
+# dist: the sources, and a wheel for this CPython (pybind11 has no ABI that is common to several) and
+# every Linux whose C library is as new as what was linked here; with kernels where nvcc is.
+wheel: .venv/ready
+	@rm -rf dist build/wheel && mkdir -p build/wheel
+	@echo "Builds the wheel as pip would, with nothing of .venv: a few minutes"
+	@{ $(QUIETLY) $(BIN)/python -m build --outdir build/wheel . && \
+	  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl; } \
+	  > build/wheel/log 2>&1 || { cat build/wheel/log; exit 1; }
+	@mv build/wheel/*.tar.gz dist
+	@ls -1 dist/*
+
+# The tutorial to its end, from that wheel in a new environment, beside another torch than .venv's.
 OTHER_TORCH ?= torch==2.12.1
-wheel-check:
-	rm -rf build/wheel && $(PYTHON) -m venv build/wheel
-	build/wheel/bin/pip wheel --quiet --no-deps --wheel-dir build/wheel .
-	build/wheel/bin/pip install --quiet $(OTHER_TORCH)
-	build/wheel/bin/pip install --quiet build/wheel/patallreduce-*.whl
-	cd build && wheel/bin/python -m patallreduce info
+wheel-check: wheel
+	$(BIN)/python -m tests.tutorial dist/patallreduce-*.whl --torch "$(OTHER_TORCH)"
 
 # mypy follows no package_dir mapping: show it the package as it installs.
 $(TYPED): .venv/ready
@@ -228,4 +235,4 @@ format: .venv/ready
 	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(BENCHMARKED)
 
 clean:
-	rm -rf .venv build out *.egg-info patallreduce/*.so
+	rm -rf .venv build dist out *.egg-info patallreduce/*.so

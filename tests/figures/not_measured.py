@@ -34,6 +34,10 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
     "docs/reliability.md": {
         "for 5 seconds at most": "a limit in the sources, _CLOSE_TIMEOUT_S",
     },
+    "docs/clusters.md": {
+        "Slurm 22.05": "a version",
+        "Kubernetes 1.27 and 1.37": "versions",
+    },
     "docs/gpu.md": {
         "2.14 or newer": "a version of NCCL",
         "a thread asks every 5 ms": "an interval in the sources",
