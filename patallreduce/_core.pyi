@@ -647,7 +647,10 @@ class Simulation:
 _Busy = tuple[Sequence[float], Sequence[float]]
 
 def lower_bound(
-    link: Link, message_bytes: Sequence[int], arrivals_s: Sequence[Sequence[float]]
+    link: Link,
+    message_bytes: Sequence[int],
+    arrivals_s: Sequence[Sequence[float]],
+    ports: Sequence[float] = ...,
 ) -> tuple[list[float], float]: ...
 def simulate_together(
     collectives: Sequence[tuple[Simulation, int, Sequence[int], Sequence[float], int]],

@@ -151,3 +151,79 @@ def test_one_rank_has_its_result():
     assert pat.lower_bound(LINK, 1 << 20, [2.0]) == pat.Bound((2.0,), 2.0, 0.0)
     with pytest.raises(pat.ScheduleError, match="expected one arrival per rank"):
         pat.lower_bound(LINK, 1, [])
+
+
+@st.composite
+def networks(draw):
+    """Nodes behind one uplink each, or ranks of unequal links."""
+    ranks = draw(st.integers(2, 8))
+    latency_s = draw(st.sampled_from([1e-6, 1e-3]))
+    if draw(st.booleans()):
+        most = min(3, ranks - 1)
+        nodes = draw(st.lists(st.integers(0, most), min_size=ranks, max_size=ranks))
+        port = draw(st.sampled_from([1e7, 1e9]))
+        return ranks, pat.Network(
+            pat.Link(latency_s, port),
+            nodes=nodes,
+            within_node=pat.Link(1e-7, 1e11),
+            uplink_bytes_per_s=draw(st.sampled_from([port, port / 3])),
+        )
+    rates = draw(st.lists(st.sampled_from([1e7, 3e7, 1e8]), min_size=ranks, max_size=ranks))
+    return ranks, pat.Network([pat.Link(latency_s, rate) for rate in rates])
+
+
+@given(networks(), st.sampled_from(NAMES), st.data())
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+def test_no_schedule_is_faster_on_a_network(case, name, data):
+    ranks, network = case
+    message_bytes = 1 << 20
+    arrivals_s = data.draw(st.lists(st.floats(0, 0.3), min_size=ranks, max_size=ranks))
+    nodes = network.nodes if data.draw(st.booleans()) else None
+    schedule = pat.schedule(name, ranks, 2 * ranks, arrivals_s, nodes=nodes)
+    found = pat.simulate(schedule, network, message_bytes, arrivals_s)
+    bound = pat.lower_bound(network, message_bytes, arrivals_s)
+    rounding = 1 + 1e-9
+    assert bound.last_finish_s <= rounding * max(found.finish_s)
+    assert all(b <= rounding * f for b, f in zip(bound.finish_s, found.finish_s, strict=True))
+
+
+def test_ports_of_unequal_rates():
+    """8 ranks, one at half speed: it takes in, and gives out, the whole message."""
+    fast, transfer_s = 125e6, (1 << 30) / 125e6
+
+    def least(*rates):
+        network = pat.Network([pat.Link(1e-9, fast * rate) for rate in rates])
+        return pat.lower_bound(network, 1 << 30, [0.0] * len(rates)).last_finish_s / transfer_s
+
+    assert least(*[1.0] * 7, 0.5) == pytest.approx(2.0, rel=1e-4)
+    assert least(*[1.0] * 7, 0.1) == pytest.approx(10.0, rel=1e-4)
+    assert least(*[1.0] * 4, *[0.25] * 4) == pytest.approx(4.0, rel=1e-4)
+    assert least(*[1.0] * 7, 0.9) == pytest.approx(2 * 7 / 7.9, rel=1e-4)
+
+
+def test_a_node_is_like_one_rank():
+    transfer_s = LINK.transfer_s(1 << 30)
+    network = pat.Network(
+        LINK,
+        nodes=[0, 0, 1, 1, 2, 2],
+        within_node=pat.Link(1e-6, 1e11),
+        uplink_bytes_per_s=LINK.bytes_per_s,
+    )
+    together = pat.lower_bound(network, 1 << 30, [0.0] * 6)
+    assert together.last_finish_s / transfer_s == pytest.approx(2 * 2 / 3, rel=1e-4)
+    late = pat.lower_bound(network, 1 << 30, [0.0, 0.0, 0.0, 9 * transfer_s, 0.0, 0.0])
+    assert late.last_finish_s / transfer_s == pytest.approx(10, rel=1e-4)
+    assert late.finish_s[2] == late.finish_s[3] == 9 * transfer_s
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        (pat.Network([LINK] * 3), "expected 2 links, got 3"),
+        (pat.Network(LINK, nodes=[0]), "expected 2 nodes, got 1"),
+        (pat.Network(pat.LogGP(1e-6, 1e-6, 1e-6, 1e-9)), "a network of Links"),
+    ],
+)
+def test_a_network_fits_its_ranks(network, told):
+    with pytest.raises(pat.ScheduleError, match=told):
+        pat.lower_bound(network, 1, [0.0, 0.0])

@@ -100,9 +100,12 @@ def start_rank() -> int:
 
 
 def yardstick(plan: Plan, stack: ExitStack) -> PointToPoint | None:
-    """Connect ranks 0 and 1, to time M*beta between them; None elsewhere and without a network."""
-    rank = dist.get_rank()
-    if plan["shared_memory"] or dist.get_world_size() == 1 or rank > 1:
+    """Connect rank 0 and the first one that does not share its port, to time M*beta between them.
+
+    None elsewhere and without a network.
+    """
+    rank, other = dist.get_rank(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if plan["shared_memory"] or dist.get_world_size() <= other or rank not in (0, other):
         return None
     port = int(os.environ["MASTER_PORT"]) + POINT_TO_POINT_PORT
     host = os.environ["MASTER_ADDR"]

@@ -206,13 +206,14 @@ void bind_simulation(py::module_& m) {
   m.def(
       "lower_bound",
       [](const Link& link, const std::vector<std::uint64_t>& message_bytes,
-         const std::vector<std::vector<double>>& arrivals_s) {
-        pricing::LowerBound bound = pricing::lower_bound(link, message_bytes, arrivals_s);
+         const std::vector<std::vector<double>>& arrivals_s, std::vector<double> ports) {
+        pricing::LowerBound bound =
+            pricing::lower_bound(link, message_bytes, arrivals_s, std::move(ports));
         return std::make_pair(std::move(bound.finish_s), bound.last_finish_s);
       },
-      "link"_a, "message_bytes"_a, "arrivals_s"_a,
+      "link"_a, "message_bytes"_a, "arrivals_s"_a, "ports"_a = std::vector<double>{},
       "(finish_s by rank, last_finish_s) of patallreduce.lower_bound; by bucket and rank, "
-      "arrivals_s: finite, as many ranks in each.");
+      "arrivals_s: finite, as many ranks in each; ports: bytes/s of each rank, []: the link's.");
   m.def("simulate", &simulate_on_link, "schedule"_a, "message_bytes"_a, "arrivals_s"_a, "link"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <queue>
 #include <utility>
+
+#include "errors.h"
 
 namespace patallreduce::pricing {
 
@@ -62,12 +65,18 @@ double last_of_others(const std::vector<double>& row, std::size_t rank) {
 }  // namespace
 
 LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& message_bytes,
-                       const std::vector<std::vector<double>>& arrivals_s) {
+                       const std::vector<std::vector<double>>& arrivals_s,
+                       std::vector<double> ports) {
   const std::size_t buckets = arrivals_s.size(), ranks = arrivals_s.front().size();
+  if (ports.empty()) ports.assign(ranks, most_bytes_per_s(link));
+  PATR_CHECK(ports.size() == ranks && *std::min_element(ports.begin(), ports.end()) > 0,
+             ScheduleError, "lower bound: expected a port > 0 bytes/s for each of ", ranks,
+             " ranks, got ", ports.size());
+  const double all_ports = std::accumulate(ports.begin(), ports.end(), 0.0);
   LowerBound bound{std::vector<double>(ranks, -HUGE_VAL), -HUGE_VAL};
-  std::vector<double> wholes_s, lasts_s;
+  std::vector<double> bytes, lasts_s;
   for (std::size_t b = 0; b < buckets; ++b) {
-    wholes_s.push_back(static_cast<double>(message_bytes[b]) / most_bytes_per_s(link));
+    bytes.push_back(static_cast<double>(message_bytes[b]));
     lasts_s.push_back(*std::max_element(arrivals_s[b].begin(), arrivals_s[b].end()));
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -75,8 +84,8 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
     for (std::size_t b = 0; b < buckets; ++b) {
       const double arrival_s = arrivals_s[b][rank];
       bound.finish_s[rank] = std::max(bound.finish_s[rank], arrival_s);
-      in.emplace_back(last_of_others(arrivals_s[b], rank), wholes_s[b]);
-      if (arrival_s == lasts_s[b]) out.emplace_back(arrival_s, wholes_s[b]);
+      in.emplace_back(last_of_others(arrivals_s[b], rank), bytes[b] / ports[rank]);
+      if (arrival_s == lasts_s[b]) out.emplace_back(arrival_s, bytes[b] / ports[rank]);
     }
     if (ranks > 1) {
       bound.finish_s[rank] = std::max(bound.finish_s[rank], done_s(in) + link.latency_s);
@@ -87,20 +96,22 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
   const double told_s = broadcast_s(ranks, link);
   const double flight_s = (1 - link.port_share) * link.latency_s;
   for (std::size_t b = 0; b < buckets && ranks > 1; ++b) {
-    bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + wholes_s[b] + told_s);
-    double later_s = 0, unsent_s = 0;  // of this bucket and those whose last arrival is later
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      if (arrivals_s[b][rank] == lasts_s[b])
+        bound.last_finish_s =
+            std::max(bound.last_finish_s, lasts_s[b] + bytes[b] / ports[rank] + told_s);
+    double later = 0, unsent = 0;  // bytes of this bucket and those whose last arrival is later
     for (std::size_t other = 0; other < buckets; ++other)
-      if (lasts_s[other] >= lasts_s[b]) later_s += wholes_s[other];
+      if (lasts_s[other] >= lasts_s[b]) later += bytes[other];
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       Turns turns;
       for (std::size_t other = 0; other < buckets; ++other)
         if (lasts_s[other] >= lasts_s[b])
-          turns.emplace_back(arrivals_s[other][rank], wholes_s[other]);
-      unsent_s += later_s - served_s(turns, lasts_s[b]);
+          turns.emplace_back(arrivals_s[other][rank], bytes[other] / ports[rank]);
+      unsent += later - served_s(turns, lasts_s[b]) * ports[rank];
     }
-    const double share_s =
-        (unsent_s + (static_cast<double>(ranks) - 2) * later_s) / static_cast<double>(ranks);
-    if (later_s > 0)
+    const double share_s = (unsent + (static_cast<double>(ranks) - 2) * later) / all_ports;
+    if (later > 0)
       bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + share_s + flight_s);
   }
   return bound;

@@ -59,10 +59,12 @@ IterationForecast Nodes::forecast(const IterationForecast& of_ranks) const {
 
 // Between two nodes' times there is room for those of their ranks, the last of which has the
 // node's.
-ScheduleKey Nodes::of_ranks(ScheduleKey key, const std::vector<double>& arrivals_s) const {
+ScheduleKey Nodes::of_ranks(ScheduleKey key, std::uint64_t elements,
+                            const std::vector<double>& arrivals_s) const {
   if (!shared()) return key;
   // Parts are those of the ranks.
-  key.segments = (key.segments + ranks_ - 1) / ranks_ * ranks_;
+  const int whole = (key.segments + ranks_ - 1) / ranks_ * ranks_;
+  key.segments = int(std::clamp<std::uint64_t>(elements, 1, std::uint64_t(whole)));
   key.node_of = node_of_;
   if (key.arrivals_s.empty()) return key;
   const std::vector<double> of_nodes = std::exchange(key.arrivals_s, by_rank(key.arrivals_s));

@@ -31,7 +31,8 @@ class Nodes {
   std::vector<double> by_rank(const std::vector<double>& by_node) const;
   IterationForecast forecast(const IterationForecast& of_ranks) const;
   // Of a node the ranks follow each other as they arrive.
-  ScheduleKey of_ranks(ScheduleKey of_nodes, const std::vector<double>& arrivals_s) const;
+  ScheduleKey of_ranks(ScheduleKey of_nodes, std::uint64_t elements,
+                       const std::vector<double>& arrivals_s) const;
   ScheduleKey of_nodes(ScheduleKey of_ranks) const;
 
  private:

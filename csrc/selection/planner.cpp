@@ -56,7 +56,9 @@ IterationPlan Planner::plan(const IterationForecast& told) {
   const Choice& choice = known->second;
   IterationPlan plan{{}, choice.pace_s, choice.plain_pace_s};
   if (choice.algorithm) plan.keys = keys(*choice.algorithm, forecast, scale / orders_per_scale);
-  for (ScheduleKey& key : plan.keys) key = nodes_.of_ranks(std::move(key), told.arrivals_s.back());
+  for (std::size_t b = 0; b < plan.keys.size(); ++b)
+    plan.keys[b] =
+        nodes_.of_ranks(std::move(plan.keys[b]), told.buckets[b].elements, told.arrivals_s.back());
   return plan;
 }
 

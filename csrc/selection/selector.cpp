@@ -72,16 +72,17 @@ Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
   if (!of_ranks_) return choose_known(elements, element_bytes, forecast);
   const Forecast of_nodes{nodes_.latest(forecast.arrivals_s), nodes_.latest(forecast.errors_s)};
   return for_ranks(choose_known(elements, element_bytes, of_nodes),
-                   of_ranks_->choose(elements, element_bytes, forecast), forecast.arrivals_s);
+                   of_ranks_->choose(elements, element_bytes, forecast), elements,
+                   forecast.arrivals_s);
 }
 
-Choice Selector::for_ranks(Choice of_nodes, const Choice& of_ranks,
+Choice Selector::for_ranks(Choice of_nodes, const Choice& of_ranks, std::uint64_t elements,
                            const std::vector<double>& arrivals_s) const {
   const Algorithm& other = algorithms::find_algorithm(of_ranks.key.algorithm, "all_reduce");
   // Within nodes, at most: a message there takes no longer than one between them.
   const double hops_s = 2 * (nodes_.ranks() - nodes_.count()) * link_.latency_s;
   if (!other.by_node && of_ranks.price_s < of_nodes.price_s + hops_s) return of_ranks;
-  of_nodes.key = nodes_.of_ranks(std::move(of_nodes.key), arrivals_s);
+  of_nodes.key = nodes_.of_ranks(std::move(of_nodes.key), elements, arrivals_s);
   return of_nodes;
 }
 
@@ -128,7 +129,7 @@ Choice Selector::best_of(const std::vector<Choice>& all, double margin_s, double
 Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t element_bytes) {
   const Choice known = choose_known_beside_others(elements, element_bytes);
   if (!of_ranks_) return known;
-  return for_ranks(known, of_ranks_->choose_beside_others(elements, element_bytes),
+  return for_ranks(known, of_ranks_->choose_beside_others(elements, element_bytes), elements,
                    std::vector<double>(std::size_t(nodes_.ranks()), 0));
 }
 
@@ -165,7 +166,7 @@ std::vector<Choice> Selector::price_all(std::uint64_t elements, std::size_t elem
            {nodes_.latest(forecast.arrivals_s), nodes_.latest(forecast.errors_s)});
   std::vector<Choice> all = price_class(class_);
   for (Choice& choice : all)
-    choice.key = nodes_.of_ranks(std::move(choice.key), forecast.arrivals_s);
+    choice.key = nodes_.of_ranks(std::move(choice.key), elements, forecast.arrivals_s);
   return all;
 }
 

@@ -70,7 +70,7 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
 
   Choice choose_known(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
   Choice choose_known_beside_others(std::uint64_t elements, std::size_t element_bytes);
-  Choice for_ranks(Choice of_nodes, const Choice& of_ranks,
+  Choice for_ranks(Choice of_nodes, const Choice& of_ranks, std::uint64_t elements,
                    const std::vector<double>& arrivals_s) const;
   double scale_s(std::uint64_t message_bytes) const;
   void classify(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);

@@ -10,6 +10,7 @@ from typing import cast
 from patallreduce import _core
 from patallreduce._core import ScheduleError
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
 from patallreduce.pricing.schedules import seconds
 
 
@@ -29,7 +30,7 @@ class Bound:
 
 
 def lower_bound(
-    link: Link,
+    link: Link | Network,
     message_bytes: int | Sequence[int],
     arrivals_s: Sequence[float] | Sequence[Sequence[float]],
 ) -> Bound:
@@ -50,16 +51,23 @@ def lower_bound(
       them: ``T + (sum u + (P - 2) sum W) / P``, and a message's flight. For one bucket and ranks
       that arrive together that is ring's 2 (P - 1) / P * W.
 
+    Where ports differ, W is that of the rank's own port, and all ports together move what P ports
+    of one rate did: from ranks that arrive together 2 (P - 1) messages over the sum of the rates.
+    Ranks that share a node's uplink are bounded as one rank, as late as the node's last: whatever
+    the others send before, the last one's data has still to leave, and each other node's to come.
+
     Sums are free here. The bounds are not always attainable; the third cannot be where late ranks
     must take others' contributions and results at once.
 
     Args:
-        link: Between any two ranks.
+        link: Between any two ranks; or a network of `Link`s, whose ports messages are taken to
+            share without loss.
         message_bytes: Of the whole bucket, >= 0; or (buckets,) of each.
         arrivals_s: (P,) seconds on one clock, finite; or (buckets, P).
 
     Raises:
-        ScheduleError: No arrivals, or not as many rows as buckets, or rows that differ in length.
+        ScheduleError: No arrivals, or not as many rows as buckets, or rows that differ in length,
+            or a network that has not as many links or nodes as there are ranks, or other models.
         TypeError: A number has the wrong type.
 
     Source: Patarasuk, Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124, for the bytes; Harary,
@@ -67,10 +75,42 @@ def lower_bound(
         Kipnis, Math. Systems Theory 27 (1994), 431-452, for the postal model.
     """
     sizes, rows = _buckets(message_bytes, arrivals_s)
-    finish_s, last_finish_s = _core.lower_bound(link, sizes, rows)
+    if isinstance(link, Network):
+        finish_s, last_finish_s = _of_network(link, sizes, rows)
+    else:
+        finish_s, last_finish_s = _core.lower_bound(link, sizes, rows)
     arrived_s = [max(column) for column in zip(*rows, strict=True)]
     average_s = (sum(finish_s) - sum(arrived_s)) / len(finish_s)
     return Bound(tuple(finish_s), last_finish_s, average_s)
+
+
+def _of_network(
+    network: Network, sizes: list[int], rows: list[list[float]]
+) -> tuple[list[float], float]:
+    """The same as of a link, of the ports of its nodes."""
+    ranks = len(rows[0])
+    links = [network.links] * ranks if isinstance(network.links, Link) else network.links
+    nodes = range(ranks) if network.nodes is None else network.nodes
+    if not isinstance(links, Sequence) or not all(isinstance(one, Link) for one in links):
+        raise ScheduleError(f"lower bound: expected a network of Links, got {network.links!r}")
+    for name, values in (("links", links), ("nodes", nodes)):
+        if len(values) != ranks:
+            raise ScheduleError(f"lower bound: expected {ranks} {name}, got {len(values)}")
+    of = cast("Sequence[Link]", links)
+    ports: dict[int, float] = {}
+    for node, one in zip(nodes, of, strict=True):
+        fastest = max([one.bytes_per_s, *(b / seconds for b, seconds in one.transfers_s)])
+        ports[node] = ports.get(node, 0.0) + fastest
+    if (uplink := network.uplink_bytes_per_s) is not None:
+        ports = {node: min(port, uplink) for node, port in ports.items()}
+    by_node = [
+        [max(s for s, of_rank in zip(row, nodes, strict=True) if of_rank == node) for node in ports]
+        for row in rows
+    ]
+    quickest = min(of, key=lambda one: one.latency_s)
+    finish_s, last_finish_s = _core.lower_bound(quickest, sizes, by_node, list(ports.values()))
+    numbers = {node: number for number, node in enumerate(ports)}
+    return [finish_s[numbers[node]] for node in nodes], last_finish_s
 
 
 def _buckets(
