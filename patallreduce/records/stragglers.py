@@ -12,12 +12,16 @@ import statistics
 from collections.abc import Sequence
 
 from patallreduce.records.causes import findings
+from patallreduce.records.findings import Finding
 from patallreduce.records.iterations import Iteration
 from patallreduce.records.paces import paces
 from patallreduce.records.straggler_report import RankReport, Report, of_computation_s, threshold_of
 
 # Late means: by more than this part of the median rank's computation.
 LATE_RATIO = 0.02
+# Ranks that are not late by chance are named if without them the others would wait so much less, as
+# a part of the median rank's computation.
+_WORTH_NAMING = 0.01
 # So many more late iterations than a chance run of them make a phase.
 _PHASE_LEAST = 3
 # An iteration in which a rank was on time outweighs two in which it was late: a phase is one only
@@ -55,6 +59,9 @@ def straggler_report(
     plans = paces(iterations)
     late = [(r.rank, r.late_since, r.late_s) for r in reports if r.late_since is not None]
     late.sort(key=lambda of_rank: -of_rank[2])
+    found = tuple(f for of in late for f in findings(iterations, *of, plans.won_s))
+    if found and _costs_s(known, found) < _WORTH_NAMING * computation_s:
+        found = ()
     return Report(
         ranks=tuple(reports),
         iterations=len(known),
@@ -62,7 +69,19 @@ def straggler_report(
         computation_s=computation_s,
         threshold_s=threshold_s,
         paces=plans,
-        findings=tuple(f for of in late for f in findings(iterations, *of, plans.won_s)),
+        findings=found,
+    )
+
+
+def _costs_s(known: Sequence[Iteration], found: Sequence[Finding]) -> float:
+    """By how much sooner the last rank would arrive without all that are late, mean since then."""
+    ranks, since = {f.rank for f in found}, min(f.since for f in found)
+    return _mean(
+        [
+            max(0.0, max(i.arrival_s) - max(s for r, s in enumerate(i.arrival_s) if r not in ranks))
+            for i in known
+            if i.iteration >= since
+        ]
     )
 
 

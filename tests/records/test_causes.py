@@ -102,6 +102,22 @@ def test_a_rank_that_is_late_by_far_is_named_within_ten_iterations(ranks, since)
         assert (found.cause, found.part) in [(phase, ""), ("backward", phase)]
 
 
+@pytest.mark.parametrize("others_late_s", [0.0, 0.03])
+def test_who_is_late_but_costs_next_to_nothing_is_not_named(others_late_s):
+    """Others arrive later still, in turns: who is late every time by less keeps nobody waiting."""
+
+    def later(iteration):
+        arrival_s = list(iteration.arrival_s)
+        arrival_s[[0, 1, 3, 4, 5, 6, 7][iteration.iteration % 7]] += others_late_s
+        (bucket,) = iteration.buckets
+        buckets = (dataclasses.replace(bucket, arrival_s=tuple(arrival_s)),)
+        return dataclasses.replace(iteration, buckets=buckets)
+
+    small = job(8, 2, 120, longer_s={"forward": 0.004}, noise=0.001, stalls=0.0)
+    found = findings([later(iteration) for iteration in small])
+    assert [finding.rank for finding in found] == ([] if others_late_s else [2])
+
+
 @pytest.mark.parametrize(("longer_s", "late_for"), [(0.02, 7), (0.003, 14)])
 def test_a_few_late_iterations_may_be_chance(longer_s, late_for):
     few = job(late_for=late_for, longer_s={"input": longer_s})
