@@ -131,11 +131,15 @@ def settle(
             refused("algorithm", f"one of {', '.join(known)}", name, rank) + nearest(name, known)
         )
     algorithm = _core.find_algorithm(name, request.collective)
+    nodes = nodes if algorithm.by_node else ()
+    parts = len(set(nodes)) or ranks
     if segments is None:
         forced = environment.get_count("SEGMENTS") or 0
         segments = min(forced, max(elements, 1)) or algorithm.segments(
-            ranks, message_bytes, elements, link()
+            parts, message_bytes, elements, link()
         )
+        if nodes and not forced:  # a node's part is cut into its ranks'
+            segments = min(-(-segments // ranks) * ranks, max(elements, 1))
         if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
             segments = max(segments // ranks, 1) * ranks
     elif not 1 <= segments <= max(elements, 1):
@@ -144,8 +148,6 @@ def settle(
             f"on rank {rank}"
         )
     alike = len(set(hints)) <= 1
-    nodes = nodes if algorithm.by_node else ()
-    parts = len(set(nodes)) or ranks
     times = algorithm.times(parts, segments, message_bytes, alike, segment_time_s, link)
     return _core.Call(
         elements,

@@ -146,8 +146,19 @@ class Communicator(Collectives):
 
     @property
     def link(self) -> Link:
-        """Latency and bandwidth between ranks. Collective the first time, unless it was given."""
+        """Latency and bandwidth between ranks, of different nodes where ranks share any.
+
+        Collective the first time, unless it was given.
+        """
         return self.session.settler.link
+
+    @property
+    def nodes(self) -> list[int]:
+        """(P,) the node of each rank: those of one share a host's port to the others, and its memory.
+
+        Empty where no two ranks do, or all do, or PATALLREDUCE_NODES=0 has it so.
+        """
+        return list(self.session.nodes)
 
     def edge(self, fraction: float) -> None:
         """Report progress towards the next all-reduce, in a loop that is not DDP's.

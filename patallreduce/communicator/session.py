@@ -76,10 +76,10 @@ class Session:
             self._warner = Warner(self.monitor, self.engine)
             self.plain = Loop(self.monitor, self._warner, PLAIN)
         rank, ranks = self.transport.rank, self.transport.ranks
-        nodes = connections.nodes
-        self.meter = LinkMeter(self.engine, rank, ranks, timeout_s, nodes)
+        self.nodes = list(connections.nodes)  # as of Communicator
+        self.meter = LinkMeter(self.engine, rank, ranks, timeout_s, self.nodes)
         self.settler = Settler(
-            self.engine, self.meter, rank, ranks, nodes, link=link, monitor=self.monitor
+            self.engine, self.meter, rank, ranks, self.nodes, link=link, monitor=self.monitor
         )
         self.tree_reducer = _core.TreeReducer(self.engine)
         self.gpus = Gpus(self.engine, connections.rendezvous, gpu_transport, timeout_s)

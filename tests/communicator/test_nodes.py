@@ -21,6 +21,7 @@ assert bool((values == 10).all())
 hints = [0.0, 0.0, 0.3, 0.0]
 comm.all_reduce(values, algorithm="slt", arrivals_s=hints)
 assert bool((values == 40).all())
+assert comm.nodes == [0, 0, 1, 1]
 print("|".join([str(comm.link.bytes_per_s < 12.5e6), *(one["schedule"] for one in comm.stats())]))
 comm.close()
 dist.destroy_process_group()
@@ -42,6 +43,7 @@ def test_every_algorithm_sums_right_and_some_work_by_node():
             assert torch.equal(values, torch.arange(1000.0) * 15)
             by_node = algorithm in ("ring", "slt", "prr")
             assert ("by nodes [0, 1, 0, 1, 1]" in schedule) == by_node or algorithm == "auto"
+        assert communicators[0].nodes == NODES
     on_threads(communicators, pat.Communicator.close)
 
 

@@ -106,8 +106,15 @@ def test_groups_give_the_schedules_own_sums(collective, name, data, canonical_or
     segments = data.draw(st.integers(1, 2 * ranks + 1))
     arrivals_s = data.draw(st.lists(st.floats(0, 4), min_size=ranks, max_size=ranks))
     ports = data.draw(st.sampled_from([1, 1, 2, 100]))
+    of_each = data.draw(st.sampled_from([1, 1, 2, 3]))
     schedule = pat.schedule(
-        name, ranks, segments, arrivals_s, collective=collective, segment_time_s=0.3
+        name,
+        ranks,
+        segments,
+        arrivals_s,
+        collective=collective,
+        segment_time_s=0.3,
+        nodes=[rank // of_each for rank in range(ranks)],
     )
 
     levels = assert_played_right(schedule, ports, segments, canonical_order)
