@@ -12,7 +12,7 @@ of M*beta, which is the message's time through a port. Arrivals:
     half       every second rank is late by M*beta
     random     within the first M*beta
     trace      those of a real job with sequences of uneven length (benchmarks/traces, SE), many of
-               its iterations side by side where there are more ranks; the mean over 10
+               its iterations side by side where there are more ranks; the mean over 3
 
 The largest case is a cluster as it is rented: 64 hosts of 8 GPUs, 25 Gbit/s, 1 GiB of gradients; of
 its trace, what a day of training saves is said, too, with the trace's own iteration times.
@@ -36,7 +36,7 @@ from patallreduce.pictures.figures import figure, save
 from patallreduce.pricing.selection import choose_segments
 
 WITHIN = pat.Link(3e-6, 20e9)
-TRACE, TRACED = "SE", 10  # iterations
+TRACE, TRACED = "SE", 3  # iterations
 WAYS = ("ring", "slt", "prr")
 DAY_S = 86400
 
