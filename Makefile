@@ -97,6 +97,11 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.selection
 	$(BIN)/python -m benchmarks.jobs --cells 200 --out out/bench/jobs
 	$(BIN)/python -m benchmarks.jobs.measured --out out/bench/jobs_measured
+	$(BIN)/python -m benchmarks.allreduce --network 200mbit/4 --ranks 16 8 --bytes 4MiB --repeats 7 \
+	  --algorithms ring slt prr $(RIVALS) --late none 5=0.5 4=0.5,5=0.5,6=0.5,7=0.5 --out out/bench/nodes
+	$(BIN)/python -m benchmarks.training --network 200mbit/4 --ranks 8 --bytes 4MiB --late 0 0.3 \
+	  --hooks gloo ring auto --iterations 25 --settled 8 --blocks 2 --out out/bench/training_nodes
+	$(BIN)/python -m benchmarks.nodes --out out/bench/nodes_simulated
 
 # On a machine with a GPU: builds, tests and times all that needs one, in less than ten minutes.
 # There torch may be in another Python than .venv's: make gpu-check BIN=/usr/bin OUT=folder.

@@ -82,6 +82,7 @@ def test_a_record_of_a_measurement_names_its_machine():
         "clairvoyant_allreduce.jsonl",
         "jobs.jsonl",
         "jobs_three_late.jsonl",
+        "nodes_simulated.jsonl",
         "prediction.jsonl",
         "published.jsonl",
         "segments.jsonl",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchmarks import nodes as benchmark
 from tests.figures.records import Figure, after_s, load, mean, median, ms, one
 
 PAGE = "docs/performance.md"
@@ -37,6 +38,20 @@ def training() -> Iterator[Figure]:
         yield Figure(PAGE, f"| {late} | {times} |", "median", file)
 
 
+def simulated() -> Iterator[Figure]:
+    file = "nodes_simulated.jsonl"
+    late, trace = (one(file, hosts=64, arrivals=arrivals) for arrivals in ("rank", "trace"))
+    after = late["after"]
+    text = (
+        f"makes {after['slt by rank']:.0f} M*beta of {after['slt by host']:.2f}; the ring takes "
+        f"{after['ring by host']:.2f}"
+    )
+    yield Figure(PAGE, text, "mean", file)
+    saved_s = benchmark.saved_s(trace, "slt by host", "ring by host")
+    yield Figure(PAGE, f"saves {saved_s / 60:.0f} min of a day over the ring", "mean", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from single()
     yield from training()
+    yield from simulated()
