@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tests.figures.records import Figure, load, mean, one
+from tests.figures.records import Figure, load, mean, median, one
 
 FOOTGUNS = "docs/footguns.md"
 PAGE = "docs/performance.md"
@@ -85,9 +85,30 @@ def clairvoyant() -> Iterator[Figure]:
     yield Figure(PAGE, text, "makespan", file)
 
 
+def named() -> Iterator[Figure]:
+    file = "causes.jsonl"
+    late = [record for record in load(file) if record["cause"]]
+    assert not sum(record["others"] for record in late)
+    balanced = [record for record in load(file) if not record["cause"]]
+    assert not sum(record["alarms"] for record in balanced)
+
+    def after(ranks: int, part: float) -> str:
+        of = [r["after"] for r in late if (r["ranks"], r["part"]) == (ranks, part)]
+        return f"{median(of):g}"
+
+    right = sum(record["named"] for record in late)
+    yield Figure(PAGE, f"named in {right} of {len(late)} cases", "median", file)
+    row = f"| 4 | {after(4, 0.05)} | {after(4, 0.2)} | {after(4, 1.0)} |"
+    yield Figure(PAGE, row, "median", file)
+    yield Figure(PAGE, f"| 8 | not tried | {after(8, 0.2)} | {after(8, 1.0)} |", "median", file)
+    text = f"In {sum(r['iterations'] for r in balanced):,} iterations in which nobody"
+    yield Figure(PAGE, text, "median", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from layers()
     yield from leader()
     yield from secret()
     yield from simulator()
     yield from clairvoyant()
+    yield from named()

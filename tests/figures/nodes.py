@@ -38,6 +38,20 @@ def training() -> Iterator[Figure]:
         yield Figure(PAGE, f"| {late} | {times} |", "median", file)
 
 
+def patterns() -> Iterator[Figure]:
+    file = "training_nodes_buckets.jsonl"
+    late = {"two": "two", "half": "half", "uniform": "each at random", "stall": "stalls"}
+    late |= {"moving": "another every 20 iterations", "random": "another in each iteration"}
+    for pattern, name in late.items():
+        gloo_s, ring_s, auto_s = (
+            mean(one(file, hook=hook, pattern=pattern)["iterations_s"])
+            for hook in ("gloo", "ring", "auto")
+        )
+        times = " | ".join(map(ms, (gloo_s, ring_s, auto_s)))
+        row = f"| {name} | {times} | {auto_s / min(gloo_s, ring_s):.2f} |"
+        yield Figure(PAGE, row, "means", file)
+
+
 def simulated() -> Iterator[Figure]:
     file = "nodes_simulated.jsonl"
     late, trace = (one(file, hosts=64, arrivals=arrivals) for arrivals in ("rank", "trace"))
@@ -54,4 +68,5 @@ def simulated() -> Iterator[Figure]:
 def figures() -> Iterator[Figure]:
     yield from single()
     yield from training()
+    yield from patterns()
     yield from simulated()
