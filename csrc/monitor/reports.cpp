@@ -7,6 +7,7 @@ namespace patallreduce::monitor {
 using schedule::get_key;
 using schedule::PlannedBucket;
 using schedule::put;
+using schedule::ScheduleKey;
 
 namespace {
 
@@ -101,9 +102,11 @@ struct Encoder {
     kind(6);
     put(out, IterationId{m.loop, m.iteration});
     out.put(static_cast<std::uint32_t>(m.buckets.size()));
+    const ScheduleKey* before = nullptr;
     for (const PlannedBucket& bucket : m.buckets) {
       put(out, BucketSize{bucket.elements, bucket.element_bytes, {}, 0});
-      put(out, bucket.key);
+      put(out, bucket.key, before);
+      before = &bucket.key;
     }
   }
 };
@@ -142,7 +145,8 @@ MonitorMessage get(Reader& in, int ranks) {
       Plan plan{id.loop, id.iteration, {}};
       for (auto left = get_count(in); left > 0 && in.good(); --left) {
         const BucketSize size = get_size(in);
-        plan.buckets.push_back({size.elements, size.element_bytes, get_key(in, ranks)});
+        const ScheduleKey* before = plan.buckets.empty() ? nullptr : &plan.buckets.back().key;
+        plan.buckets.push_back({size.elements, size.element_bytes, get_key(in, ranks, before)});
       }
       return plan;
     }

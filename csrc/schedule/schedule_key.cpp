@@ -8,10 +8,12 @@ namespace patallreduce::schedule {
 
 namespace {
 
-enum class Arrivals : std::uint8_t { none, small, any };  // small: integers of 16 bits
+enum class Arrivals : std::uint8_t { none, small, any, as_before };  // small: 16-bit integers
+enum class Nodes : std::uint8_t { none, given, as_before };
 
-Arrivals kind_of(const std::vector<double>& arrivals_s) {
+Arrivals kind_of(const std::vector<double>& arrivals_s, const ScheduleKey* before) {
   if (arrivals_s.empty()) return Arrivals::none;
+  if (before && before->arrivals_s == arrivals_s) return Arrivals::as_before;
   const auto small = [](double a) { return a >= 0 && a <= 65535 && a == std::floor(a); };
   return std::all_of(arrivals_s.begin(), arrivals_s.end(), small) ? Arrivals::small : Arrivals::any;
 }
@@ -45,26 +47,27 @@ std::string describe(const ScheduleKey& key) {
   return text.str();
 }
 
-void put(Writer& out, const ScheduleKey& key) {
+void put(Writer& out, const ScheduleKey& key, const ScheduleKey* before) {
   out.put(key.algorithm);
   out.put(static_cast<std::int32_t>(key.segments));
   out.put(key.segment_time_s);
   out.put(key.latency_s);
   out.put(key.sum_s);
   out.put(static_cast<std::int32_t>(key.root));
-  const Arrivals kind = kind_of(key.arrivals_s);
+  const Arrivals kind = kind_of(key.arrivals_s, before);
   out.put(kind);
-  for (const double arrival_s : key.arrivals_s) {
-    if (kind == Arrivals::small)
-      out.put(static_cast<std::uint16_t>(arrival_s));
-    else
-      out.put(arrival_s);
-  }
-  out.put(static_cast<std::uint8_t>(!key.node_of.empty()));
-  for (const std::int32_t node : key.node_of) out.put(static_cast<std::uint16_t>(node));
+  if (kind == Arrivals::small)
+    for (const double arrival_s : key.arrivals_s) out.put(static_cast<std::uint16_t>(arrival_s));
+  if (kind == Arrivals::any)
+    for (const double arrival_s : key.arrivals_s) out.put(arrival_s);
+  const bool same = before && before->node_of == key.node_of;
+  const Nodes nodes = key.node_of.empty() ? Nodes::none : same ? Nodes::as_before : Nodes::given;
+  out.put(nodes);
+  if (nodes == Nodes::given)
+    for (const std::int32_t node : key.node_of) out.put(static_cast<std::uint16_t>(node));
 }
 
-ScheduleKey get_key(Reader& in, int ranks) {
+ScheduleKey get_key(Reader& in, int ranks, const ScheduleKey* before) {
   ScheduleKey key;
   key.algorithm = in.text(max_name_bytes);
   key.segments = in.get<std::int32_t>();
@@ -78,19 +81,26 @@ ScheduleKey get_key(Reader& in, int ranks) {
   in.require(std::isfinite(key.sum_s) && key.sum_s >= 0);
   in.require(key.root >= -1 && key.root < ranks);
   const auto kind = in.get<Arrivals>();
-  in.require(kind <= Arrivals::any);
-  for (int i = 0; kind != Arrivals::none && in.good() && i < ranks; ++i) {
+  in.require(kind <= Arrivals::any || (kind == Arrivals::as_before && before));
+  if (kind == Arrivals::as_before && before) key.arrivals_s = before->arrivals_s;
+  in.require(kind != Arrivals::as_before || !key.arrivals_s.empty());
+  const bool own_arrivals = kind == Arrivals::small || kind == Arrivals::any;
+  for (int i = 0; own_arrivals && in.good() && i < ranks; ++i) {
     const double arrival_s =
         kind == Arrivals::small ? static_cast<double>(in.get<std::uint16_t>()) : in.get<double>();
     in.require(std::isfinite(arrival_s) && arrival_s >= 0);
     key.arrivals_s.push_back(arrival_s);
   }
-  const auto by_node = in.get<std::uint8_t>();
-  in.require(by_node <= 1);
-  for (int i = 0; by_node == 1 && in.good() && i < ranks; ++i) {
+  in.require(!own_arrivals || !before || before->arrivals_s != key.arrivals_s);
+  const auto nodes = in.get<Nodes>();
+  in.require(nodes <= Nodes::given || (nodes == Nodes::as_before && before));
+  if (nodes == Nodes::as_before && before) key.node_of = before->node_of;
+  in.require(nodes != Nodes::as_before || !key.node_of.empty());
+  for (int i = 0; nodes == Nodes::given && in.good() && i < ranks; ++i) {
     key.node_of.push_back(in.get<std::uint16_t>());
     in.require(key.node_of.back() < ranks);
   }
+  in.require(nodes != Nodes::given || !before || before->node_of != key.node_of);
   return key;
 }
 

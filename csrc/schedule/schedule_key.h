@@ -37,7 +37,9 @@ struct ScheduleKey {
 bool operator==(const ScheduleKey& a, const ScheduleKey& b);
 std::string describe(const ScheduleKey& key);
 
-void put(Writer& out, const ScheduleKey& key);
-ScheduleKey get_key(Reader& in, int ranks);
+// before: of the bucket before, in a plan, both when it is written and read: what is the same is
+// left out. Null: there is none.
+void put(Writer& out, const ScheduleKey& key, const ScheduleKey* before = nullptr);
+ScheduleKey get_key(Reader& in, int ranks, const ScheduleKey* before = nullptr);
 
 }  // namespace patallreduce::schedule

@@ -48,6 +48,7 @@ std::vector<MonitorMessage> samples(Random& random) {
   for (int left = pick(random, 0, 4); left > 0; --left) {
     ScheduleKey key{"slt", pick(random, 1, 500), {}, 0};
     if (pick(random, 0, 1)) key.arrivals_s = {0, pick(random, 0, 1) ? 0.25 : 1.0, 3, 2};
+    if (pick(random, 0, 1)) key.node_of = {0, pick(random, 0, 1), 1, 0};
     plan.buckets.push_back({random() >> 30, 4, key});
   }
   return {Report{Started{id, any_time(random), any_times(random)}},
@@ -69,6 +70,8 @@ void check(const MonitorMessage& message) {
       CHECK(bucket.key.arrivals_s.empty() || bucket.key.arrivals_s.size() == ranks);
       for (const double arrival_s : bucket.key.arrivals_s)
         CHECK(std::isfinite(arrival_s) && arrival_s >= 0);
+      CHECK(bucket.key.node_of.empty() || bucket.key.node_of.size() == ranks);
+      for (const std::int32_t node : bucket.key.node_of) CHECK(node >= 0 && node < ranks);
     }
   }
 }
@@ -112,6 +115,11 @@ void test_reports(Random& random) {
     accepted(noise);
   }
   CHECK(mutants > 0);
+  // What buckets have in common is written once: plans of many buckets have room in a message.
+  ScheduleKey key{"slt", 8, {3, 1, 0, 2}, 0};
+  key.node_of = {0, 0, 1, 1};
+  Plan plan{1, 1, std::vector<PlannedBucket>(1000, {1 << 20, 4, key})};
+  CHECK(monitor::encode(plan).size() < 1000 * 56);
   // A count of more buckets than any model has is refused before memory is asked for.
   std::string huge = encode(Report{Arrived{{1, 1}, {}, {}}});
   huge[17] = huge[18] = huge[19] = huge[20] = '\x7f';
