@@ -76,14 +76,14 @@ class Cluster:
         ids = ranks if nodes is None else self.hosts
         segments = choose_segments(way, ids, self.message_bytes, self.message_bytes // 4, self.port)
         segments = -(-segments // ranks) * ranks
-        how = {"segment_time_s": self.port.latency_s + self.transfer_s / ids}
+        segment_time_s = self.port.latency_s + self.transfer_s / ids
         schedule = pat.schedule(
             way,
             ranks,
             segments,
             None if way == "ring" else arrivals_s,
             nodes=nodes,
-            **(how if way == "prr" else {}),
+            segment_time_s=segment_time_s if way == "prr" else 0.0,
         )
         return pat.simulate(
             schedule, self.network, self.message_bytes, arrivals_s
@@ -158,7 +158,7 @@ def saved_s(record: Record, way: str, than: str) -> float:
     of, other = (
         record["iteration_s"] + record["after"][name] * record["transfer_s"] for name in (way, than)
     )
-    return DAY_S * (1 - of / other)
+    return float(DAY_S * (1 - of / other))
 
 
 def draw(records: Sequence[Record], path: Path) -> None:

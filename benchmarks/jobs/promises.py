@@ -1,4 +1,4 @@
-"""What is promised of plans, simulated: how soon a job recovers, what a wrong model costs, the link.
+"""What is promised of plans, simulated: how soon jobs recover, what wrong models cost, the link.
 
     python -m benchmarks.jobs.promises
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -34,7 +35,7 @@ LINKS = [(50e-3, 1e9, 4), (100e-6, 1e9, 64), (100e-6, 10e9, 64)] + [
 ]
 
 
-def of_buckets(buckets: int, **changed: object) -> Cell:
+def of_buckets(buckets: int, **changed: Any) -> Cell:
     """The job with so many buckets."""
     return replace(CELL, buckets=buckets, bucket_elements=(1 << 20) // buckets, **changed)
 
