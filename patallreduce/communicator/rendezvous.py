@@ -26,6 +26,7 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
 _CORRECTED_S = 1.0  # in which a rank may call again with other arguments
 _MISTAKE = "patallreduce/mistake/{}"
+_NONE = b"none"  # a key is not deleted that others may be about to get: they would wait for it
 _OPEN = "patallreduce/open/{}"  # an attempt that nobody has given up
 
 
@@ -84,8 +85,7 @@ class Rendezvous:
         self._longest_s = self._until_s + timeout_s
         # The store counts: a process may have seen groups of this name that others have not.
         self._group_store = _store_of(resolved)
-        with contextlib.suppress(RuntimeError):  # a store that deletes nothing
-            self._group_store.delete_key(_MISTAKE.format(self.rank))
+        self._forget_mistake()
         self._attempt = 0
         self._given: list[str] = []
         self.join()
@@ -180,13 +180,22 @@ class Rendezvous:
                     return found
                 raise SupersededError
             now_s = time.monotonic()
-            mistake = _value(self._group_store, _MISTAKE.format(rank))
+            mistake = self._mistake(rank)
             mistaken_until_s = min(mistaken_until_s, now_s + _CORRECTED_S) if mistake else math.inf
             if now_s > min(until_s, mistaken_until_s):
                 raise self._given_up(rank, mistake)
             time.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
         return found
+
+    def _mistake(self, rank: int) -> bytes | None:
+        """What kept that rank from making a communicator, and was not made good since."""
+        mistake = _value(self._group_store, _MISTAKE.format(rank))
+        return None if mistake == _NONE else mistake
+
+    def _forget_mistake(self) -> None:
+        if self._mistake(self.rank):
+            self._group_store.set(_MISTAKE.format(self.rank), _NONE.decode())
 
     def _given_up(self, rank: int, mistake: bytes | None) -> _core.TransportError:
         """The error. Who comes later waits for another attempt: in this one values are old."""
