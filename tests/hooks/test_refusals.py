@@ -121,6 +121,7 @@ def test_what_is_no_ddp_model(model_of, match):
         pat.register(model_of())
 
 
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.usefixtures("group_of_one")
 @pytest.mark.parametrize("wrap", [Wrapper, torch.compile, lambda m: Wrapper(torch.compile(m))])
 def test_the_only_ddp_model_inside_is_registered(wrap):
