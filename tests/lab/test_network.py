@@ -171,7 +171,7 @@ def test_namespaces_go_with_success_failure_and_timeout(network_lab, in_use):
     assert in_use() <= before
 
 
-def test_rates_must_be_one_per_rank():
+def test_rates_must_be_one_per_port():
     with pytest.raises(ValueError, match="one positive rate per port"):
         Network(3, [1e6, 2e6])
 
