@@ -39,7 +39,10 @@ def _plan(
 
 
 def ends_s(
-    cell: Cell, computes_s: list[list[float]], believed: Link | None = None
+    cell: Cell,
+    computes_s: list[list[float]],
+    believed: Link | None = None,
+    underpriced: str = "",
 ) -> tuple[list[float], dict[str, int]]:
     """When each iteration's last rank has its last result; which algorithms ran how often.
 
@@ -47,8 +50,9 @@ def ends_s(
         cell: The job.
         computes_s: (iterations, P).
         believed: The link that the planner believes in, if it is another.
+        underpriced: An algorithm that takes twice what the planner thinks.
     """
-    job = Job(cell)
+    job = Job(cell, underpriced=underpriced)
     link = believed or cell.link
     planner = _core.Planner(cell.ranks, link)
     leader = _core.Leader(cell.ranks, planner, 1 / link.bytes_per_s)

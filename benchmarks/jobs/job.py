@@ -21,11 +21,13 @@ class Job:
     Args:
         cell: What runs.
         turn: Which of a port's ready sends leaves next, as of `_core.simulate_together`.
+        underpriced: An algorithm whose transfers take twice what a planner thinks.
     """
 
-    def __init__(self, cell: Cell, turn: str = "first_ready") -> None:
+    def __init__(self, cell: Cell, turn: str = "first_ready", underpriced: str = "") -> None:
         self.cell = cell
         self._turn = turn
+        self._underpriced = underpriced
         self.sizes = [(cell.bucket_elements, ELEMENT_BYTES)] * cell.buckets
         self._message_bytes = cell.bucket_elements * ELEMENT_BYTES
         self._prepared: dict[tuple[str, int, tuple[float, ...], float], _core.Simulation] = {}
@@ -78,7 +80,8 @@ class Job:
         collectives, orders = [], []
         for key, row in zip(keys, arrivals_s, strict=True):
             order, begins_s = self._places(key, [at_s - zero_s for at_s in row])
-            collectives.append((self._simulation(key), self._message_bytes, order, begins_s, 1))
+            takes_bytes = self._message_bytes * (2 if key[0] == self._underpriced else 1)
+            collectives.append((self._simulation(key), takes_bytes, order, begins_s, 1))
             orders.append(order)
         sends_s, receives_s = ([at_s - zero_s for at_s in times_s] for times_s in self._busy)
         by_place_s, busy = _core.simulate_together(

@@ -179,14 +179,15 @@ def test_where_the_model_is_right_plans_are_hardly_ever_left_out():
     assert ran["slt"] >= 58
 
 
-def assert_costs_little(buckets, pattern, bandwidth, latency):
+def assert_costs_little(buckets, pattern, bandwidth=1, latency=1, underpriced=""):
     """What the guard is for: over 200 iterations at most 3 % more than without any plan."""
     of = cell(buckets=buckets, pattern=pattern, delay_s=RING_S / 2, jitter=0.02)
     computes_s = of.computes_s(200)
     believed = Link(of.latency_s * latency, of.bytes_per_s * bandwidth, 5e9)
-    ends, _ = auto.ends_s(of, computes_s, believed)
+    ends, ran = auto.ends_s(of, computes_s, believed, underpriced)
     own = job.ends_s(of, computes_s, lambda on, _: on.own)
     assert ends[-1] <= 1.03 * own[-1]
+    return ran
 
 
 @pytest.mark.parametrize("latency", [1, 100])
@@ -195,6 +196,13 @@ def assert_costs_little(buckets, pattern, bandwidth, latency):
 @pytest.mark.parametrize("buckets", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_planner_that_believes_in_another_link_costs_little(buckets, pattern, bandwidth, latency):
     assert_costs_little(buckets, pattern, bandwidth, latency)
+
+
+@pytest.mark.parametrize("pattern", ["linear", "moving"])
+@pytest.mark.parametrize("underpriced", ["slt", "prr"])
+def test_an_algorithm_that_takes_twice_its_price_costs_little(underpriced, pattern):
+    ran = assert_costs_little(1, pattern, underpriced=underpriced)
+    assert ran[underpriced]  # it was tried
 
 
 def test_ranks_that_are_at_the_border_of_two_regimes_cost_little():
