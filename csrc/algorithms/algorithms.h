@@ -24,6 +24,7 @@ Steps reproducible(const Problem& problem, int rank);
 Steps binomial_all_reduce(const Problem& problem, int rank);
 Steps two_tree(const Problem& problem, int rank);
 Steps radix_k(const Problem& problem, int rank);
+Steps direct_exchange(const Problem& problem, int rank);
 
 Steps flat_reduce(const Problem& problem, int rank);
 Steps chain_reduce(const Problem& problem, int rank);
@@ -76,6 +77,7 @@ std::int64_t ring_segments(int ranks, const Bucket& bucket, const Link& link);
 std::int64_t slt_segments(int ranks, const Bucket& bucket, const Link& link);
 std::int64_t halving_segments(int ranks, const Bucket& bucket, const Link& link);
 std::int64_t reproducible_segments(int ranks, const Bucket& bucket, const Link& link);
+std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Link& link);
 std::int64_t two_tree_segments(int ranks, const Bucket& bucket, const Link& link);
 std::int64_t radix_segments(int ranks, const Bucket& bucket, const Link& link);
 std::int64_t chain_segments(int ranks, const Bucket& bucket, const Link& link);
@@ -93,6 +95,12 @@ Counts slt_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
 Counts doubling_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
 Counts halving_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
 
+Counts direct_exchange_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
+
+struct Flowed;
+Flowed flow_direct_exchange(const std::vector<double>& expected_s,
+                            const std::vector<double>& begins_s, int segments, double message_bytes,
+                            const Link& link);
 using Finishes = std::vector<double>;  // [rank]
 // 2(P - 1) rounds of a part.
 Finishes estimate_ring(const std::vector<double>& arrivals_s, int segments, double message_bytes,

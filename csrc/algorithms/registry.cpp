@@ -40,6 +40,11 @@ Algorithm by_node(Algorithm algorithm) {
   return algorithm;
 }
 
+Algorithm by_port(Algorithm algorithm) {
+  algorithm.by_port = true;
+  return algorithm;
+}
+
 Algorithm by_rounds(Algorithm algorithm, Rounds rounds) {
   algorithm.rounds = rounds;
   return algorithm;
@@ -91,6 +96,13 @@ const std::vector<Algorithm>& algorithms() {
       priced({"rabenseifner", "all_reduce", rabenseifner_2004, Uses::nothing, rabenseifner,
               halving_segments},
              {power_of_two_within, halving_segments_to_price, estimate_halving}),
+      timed(
+          priced(by_port({"direct_exchange", "all_reduce",
+                          "Chan, Heimlich, Purkayastha, van de Geijn, Concurrency Computat. 19 "
+                          "(2007), section 4; shares by arrival and bandwidth: ours",
+                          Uses::times, direct_exchange, direct_exchange_segments}),
+                 {part_per_rank, direct_exchange_segments_to_price, nullptr, flow_direct_exchange}),
+          part_time),
       of_the_tree({"reproducible", "all_reduce",
                    "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; "
                    "holders: ours",

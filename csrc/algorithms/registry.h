@@ -25,6 +25,12 @@ struct Rounds {
   void (*append)(const Problem& problem, int rank, int round, Steps& steps);
 };
 
+// Of an algorithm whose messages to one rank come from many at once.
+struct Flowed {
+  double finish_s;             // of the last rank
+  std::vector<double> free_s;  // by rank: when its port could begin with the next bucket
+};
+
 // How one is chosen by price, with how many segments.
 struct Pricing {
   // Of any number of segments that suits it, a factor.
@@ -35,6 +41,10 @@ struct Pricing {
   // algorithm orders the ranks. Null: there is none.
   std::vector<double> (*estimate)(const std::vector<double>& arrivals_s, int segments,
                                   double message_bytes, const Link& link);
+  // Instead of all that is simulated or estimated, where messages share ports rather than take
+  // turns. expected_s: what the schedule is made from; begins_s: when each rank's port begins.
+  Flowed (*flow)(const std::vector<double>& expected_s, const std::vector<double>& begins_s,
+                 int segments, double message_bytes, const Link& link) = nullptr;
 };
 
 struct Algorithm {
@@ -51,6 +61,7 @@ struct Algorithm {
   bool usual = false;    // its collective's, where none is named
   bool tree = false;     // every sum is that of schedule/tree.h
   bool by_node = false;  // it takes account of Problem::node_of
+  bool by_port = false;  // of Problem::ports
   // All ranks' steps at once, where one rank's cost nearly as much; else null.
   std::vector<Steps> (*generate_all)(const Problem& problem) = nullptr;
   Rounds rounds = {};                      // null where its steps have none

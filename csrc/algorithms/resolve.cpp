@@ -21,7 +21,7 @@ const Algorithm& find(const ScheduleKey& key) {
 
 Problem problem_of(const ScheduleKey& key, int ranks) {
   return {ranks,         key.segments, key.arrivals_s, key.segment_time_s, std::max(key.root, 0),
-          key.latency_s, key.sum_s,    key.node_of};
+          key.latency_s, key.sum_s,    key.node_of,    key.ports};
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ namespace {
 
 Problem problem_of(int ranks, int segments, std::vector<double> arrivals_s, int root,
                    double segment_time_s, double latency_s, double sum_s,
-                   std::vector<std::int32_t> node_of) {
-  return {ranks,     segments, std::move(arrivals_s), segment_time_s, root,
-          latency_s, sum_s,    std::move(node_of)};
+                   std::vector<std::int32_t> node_of, std::vector<std::int32_t> ports) {
+  return {ranks,     segments, std::move(arrivals_s), segment_time_s,  root,
+          latency_s, sum_s,    std::move(node_of),    std::move(ports)};
 }
 
 py::dict times(const Algorithm& algorithm, int ranks, int segments, std::uint64_t message_bytes,
@@ -48,29 +48,34 @@ void bind_generators(py::module_& m) {
       "generate",
       [](const std::string& algorithm, int ranks, int segments, std::vector<double> arrivals_s,
          int root, double segment_time_s, double latency_s, double sum_s,
-         const std::string& collective, std::vector<std::int32_t> node_of) {
-        const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
-                                           segment_time_s, latency_s, sum_s, std::move(node_of));
+         const std::string& collective, std::vector<std::int32_t> node_of,
+         std::vector<std::int32_t> ports) {
+        const Problem problem =
+            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s,
+                       sum_s, std::move(node_of), std::move(ports));
         py::gil_scoped_release release;
         return generate(find_algorithm(algorithm, collective), problem);
       },
       "algorithm"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{}, "root"_a = 0,
       "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0, "collective"_a = "",
-      "node_of"_a = std::vector<std::int32_t>{},
+      "node_of"_a = std::vector<std::int32_t>{}, "ports"_a = std::vector<std::int32_t>{},
       "`collective` tells apart those of one name; \"\": the first.");
   m.def(
       "generate_steps",
       [](const std::string& algorithm, int rank, int ranks, int segments,
          std::vector<double> arrivals_s, int root, double segment_time_s, double latency_s,
-         double sum_s, const std::string& collective, std::vector<std::int32_t> node_of) {
-        const Problem problem = problem_of(ranks, segments, std::move(arrivals_s), root,
-                                           segment_time_s, latency_s, sum_s, std::move(node_of));
+         double sum_s, const std::string& collective, std::vector<std::int32_t> node_of,
+         std::vector<std::int32_t> ports) {
+        const Problem problem =
+            problem_of(ranks, segments, std::move(arrivals_s), root, segment_time_s, latency_s,
+                       sum_s, std::move(node_of), std::move(ports));
         py::gil_scoped_release release;
         return generate_steps(find_algorithm(algorithm, collective), problem, rank);
       },
       "algorithm"_a, "rank"_a, "ranks"_a, "segments"_a, "arrivals_s"_a = std::vector<double>{},
       "root"_a = 0, "segment_time_s"_a = 0.0, "latency_s"_a = 0.0, "sum_s"_a = 0.0,
-      "collective"_a = "", "node_of"_a = std::vector<std::int32_t>{});
+      "collective"_a = "", "node_of"_a = std::vector<std::int32_t>{},
+      "ports"_a = std::vector<std::int32_t>{});
 }
 
 }  // namespace

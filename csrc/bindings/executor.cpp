@@ -34,15 +34,22 @@ constexpr double signal_check_s = 0.1;  // how soon Ctrl-C is noticed
 
 Call make_call(std::uint64_t count, Dtype dtype, Op op, std::int64_t label, std::string algorithm,
                int segments, std::vector<double> arrivals_s, double segment_time_s, int root,
-               double latency_s, double sum_s, std::vector<std::int32_t> node_of) {
+               double latency_s, double sum_s, std::vector<std::int32_t> node_of,
+               std::vector<std::int32_t> ports) {
   Call call;
   call.count = count;
   call.dtype = dtype;
   call.op = op;
   call.label = label;
-  call.key = {
-      std::move(algorithm), segments, std::move(arrivals_s), segment_time_s, root, latency_s, sum_s,
-      std::move(node_of)};
+  call.key = {std::move(algorithm),
+              segments,
+              std::move(arrivals_s),
+              segment_time_s,
+              root,
+              latency_s,
+              sum_s,
+              std::move(node_of),
+              std::move(ports)};
   return call;
 }
 
@@ -89,7 +96,8 @@ void bind_executor(py::module_& m) {
   py::class_<Call>(m, "Call", "What every rank must ask for alike.")
       .def(py::init(&make_call), "count"_a, "dtype"_a, "op"_a, "label"_a, "algorithm"_a,
            "segments"_a, "arrivals_s"_a, "segment_time_s"_a, "root"_a = -1, "latency_s"_a = 0.0,
-           "sum_s"_a = 0.0, "node_of"_a = std::vector<std::int32_t>{})
+           "sum_s"_a = 0.0, "node_of"_a = std::vector<std::int32_t>{},
+           "ports"_a = std::vector<std::int32_t>{})
       .def_static("of_key", &call_of_key, "count"_a, "dtype"_a, "op"_a, "key"_a)
       .def(
           "planned",

@@ -146,6 +146,7 @@ void bind_schedule(py::module_& m) {
       .def_property_readonly("segments", [](const Schedule& s) { return s.problem.segments; })
       .def_property_readonly("arrivals_s", [](const Schedule& s) { return s.problem.arrivals_s; })
       .def_property_readonly("node_of", [](const Schedule& s) { return s.problem.node_of; })
+      .def_property_readonly("ports", [](const Schedule& s) { return s.problem.ports; })
       .def_property_readonly("root", [](const Schedule& s) { return s.problem.root; })
       .def("steps", &steps_of, "rank"_a,
            "The steps of one rank, in program order. Raises ScheduleError for an unknown rank.")

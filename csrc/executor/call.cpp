@@ -53,7 +53,8 @@ std::uint64_t hash(const Call& call) {
   hash.mix(&call.key.latency_s, sizeof call.key.latency_s);
   hash.mix(&call.key.sum_s, sizeof call.key.sum_s);
   hash.mix(call.key.arrivals_s.data(), call.key.arrivals_s.size() * sizeof(double));
-  hash.mix(call.key.node_of.data(), call.key.node_of.size() * sizeof(std::int32_t));
+  for (const auto* values : {&call.key.node_of, &call.key.ports})
+    hash.mix(values->data(), values->size() * sizeof(std::int32_t));
   return hash.value;
 }
 

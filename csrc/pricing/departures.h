@@ -126,12 +126,18 @@ double Ports<Steps>::through_uplinks(std::int32_t from, std::int32_t to, double 
 template <typename Steps>
 void Ports<Steps>::start_flow(std::int32_t rank, std::int32_t n) {
   const auto& step = steps_.at(rank, n);
-  const Cost price = cost_of(rank, step.peer, bytes_of(rank).of(step));
-  account_.sends_s[rank] += price.before_s + price.transfer_s;
-  account_.receives_s[step.peer] += price.before_s + price.transfer_s;
+  const double bytes = bytes_of(rank).of(step);
+  const Cost price = cost_of(rank, step.peer, bytes);
+  double out_s = price.transfer_s, in_s = out_s;
+  if (!alike_ && !network_.same_node(rank, step.peer)) {  // a slow receiver is no slow sender
+    out_s = cost(network_.of(rank), bytes).transfer_s;
+    in_s = cost(network_.of(step.peer), bytes).transfer_s;
+  }
+  account_.sends_s[rank] += price.before_s + out_s;
+  account_.receives_s[step.peer] += price.before_s + in_s;
   // The sender's overhead, at the begin of all this, is over.
-  flows_.start({rank, step.peer, n, price.after_s, 0}, price.before_s - price.send_s,
-               price.transfer_s, now_s_);
+  flows_.start({rank, step.peer, n, price.after_s, 0, out_s > 0 ? in_s / out_s : 1},
+               price.before_s - price.send_s, out_s, now_s_);
 }
 
 template <typename Steps>

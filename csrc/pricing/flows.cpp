@@ -13,7 +13,7 @@ void Flows::start(Flow flow, double fixed_s, double transfer_s, double now_s) {
   Port &from = ports_[flow.from], &to = ports_[flow.to];
   const double at_once_s = std::min(transfer_s, from.tokens_s);
   from.tokens_s -= at_once_s;
-  to.queue_s += at_once_s;
+  to.queue_s += at_once_s * flow.slower;
   flow.left_s = std::max(fixed_s + transfer_s - at_once_s, 0.0);
   ++from.sends;
   flows_.push_back(flow);
@@ -47,7 +47,7 @@ void Flows::advance(double now_s) {
   std::fill(comes_.begin(), comes_.end(), 0.0);
   for (Flow& flow : flows_) {
     flow.left_s = std::max(flow.left_s - rate(flow) * passed_s, 0.0);
-    comes_[flow.to] += rate(flow);
+    comes_[flow.to] += rate(flow) * flow.slower;
   }
   for (std::size_t rank = 0; rank < ports_.size(); ++rank) {
     Port& port = ports_[rank];

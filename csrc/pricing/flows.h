@@ -22,13 +22,14 @@ class Flows {
     std::int32_t step;      // of `from`
     double after_s;         // from the end of its sending until it is there, besides the switch
     double left_s;          // of the sending port's whole rate
+    double slower;          // the receiving port's time for what takes the sending one a second
   };
 
   Flows(int ranks, double burst_s);
 
-  // At `now_s`, not before any other call's. It needs its ports for `transfer_s`, of which they can
-  // let through some at once, and for `fixed_s`; that can be negative: part of the transfer is
-  // over.
+  // At `now_s`, not before any other call's. It needs its sender's port for `transfer_s`, of which
+  // that can let through some at once, and for `fixed_s`; that can be negative: part of the
+  // transfer is over.
   void start(Flow flow, double fixed_s, double transfer_s, double now_s);
   // When the next one has been sent if none starts before; HUGE_VAL: none is on its way.
   double next_s() const;
@@ -48,7 +49,7 @@ class Flows {
   double burst_s_;
   double now_s_;
   std::vector<Port> ports_;    // by rank
-  std::vector<double> comes_;  // by rank: what comes to it, in its port's rate
+  std::vector<double> comes_;  // by rank: what comes to it, of its port's rate
   std::vector<Flow> flows_;    // by their start
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "errors.h"
+#include "schedule/schedule.h"
 
 namespace patallreduce::pricing {
 
@@ -19,6 +20,17 @@ double Link::transfer_s(double message_bytes) const {
   const auto [low_bytes, low_s] = after == transfers_s.begin() ? std::pair(0.0, 0.0) : *(after - 1);
   const auto [high_bytes, high_s] = *after;
   return low_s + (high_s - low_s) * (message_bytes - low_bytes) / (high_bytes - low_bytes);
+}
+
+double Link::widest() const {
+  if (ports.empty()) return 1;
+  const auto [narrowest, widest] = std::minmax_element(ports.begin(), ports.end());
+  return double(*widest) / *narrowest;
+}
+
+void check_ports(const Link& link, int ranks) {
+  PATR_CHECK(link.ports.empty() || link.ports.size() == std::size_t(ranks), ScheduleError,
+             "link: expected one port for each of ", ranks, ", got ", link.ports.size());
 }
 
 void check(const Link& link) {
@@ -40,6 +52,9 @@ void check(const Link& link) {
                previous_bytes);
     previous_bytes = bytes;
   }
+  for (const std::int32_t port : link.ports)
+    PATR_CHECK(port >= 1 && port <= schedule::most_port_width, ScheduleError,
+               "link: expected ports' widths in 1..", schedule::most_port_width, ", got ", port);
 }
 
 }  // namespace patallreduce::pricing

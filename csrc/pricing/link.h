@@ -1,6 +1,7 @@
 // What it costs to send a message from one rank to another.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -18,12 +19,19 @@ struct Link {
   // (segments that follow each other overlap most of their latencies;
   // algorithms/all_reduce/slt.cpp).
   double port_share = 0.25;
+  // By rank, or by node: 1 to schedule::most_port_width, to compare its port's bandwidth with the
+  // others'. bytes_per_s and transfers_s are the narrowest's. Empty: alike.
+  std::vector<std::int32_t> ports;
 
   double transfer_s(double message_bytes) const;
+  // Of the widest port, over the narrowest's.
+  double widest() const;
 };
 
 // Throws ScheduleError, naming the field, unless all of them are finite and > 0, port_share within
 // 0..1 and transfers_s ascending in bytes.
 void check(const Link& link);
+// Unless it has no ports, or one for each.
+void check_ports(const Link& link, int ranks);
 
 }  // namespace patallreduce::pricing

@@ -68,7 +68,13 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
                        const std::vector<std::vector<double>>& arrivals_s,
                        std::vector<double> ports) {
   const std::size_t buckets = arrivals_s.size(), ranks = arrivals_s.front().size();
-  if (ports.empty()) ports.assign(ranks, most_bytes_per_s(link));
+  if (ports.empty()) {
+    ports.assign(ranks, most_bytes_per_s(link));
+    check_ports(link, static_cast<int>(ranks));
+    for (std::size_t rank = 0; rank < link.ports.size(); ++rank)
+      ports[rank] *=
+          double(link.ports[rank]) / *std::min_element(link.ports.begin(), link.ports.end());
+  }
   PATR_CHECK(ports.size() == ranks && *std::min_element(ports.begin(), ports.end()) > 0,
              ScheduleError, "lower bound: expected a port > 0 bytes/s for each of ", ranks,
              " ranks, got ", ports.size());

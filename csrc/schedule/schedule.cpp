@@ -40,6 +40,13 @@ void check(const Problem& problem) {
     PATR_CHECK(problem.node_of[rank] >= 0 && problem.node_of[rank] < problem.ranks, ScheduleError,
                "expected a node in 0..", problem.ranks - 1, ", got ", problem.node_of[rank],
                " for rank ", rank);
+  const std::size_t ports = problem.ports.size();
+  PATR_CHECK(ports == 0 || ports == std::size_t(problem.ranks), ScheduleError,
+             "expected one port per rank (", problem.ranks, "), got ", ports, " ports");
+  for (std::size_t rank = 0; rank < ports; ++rank)
+    PATR_CHECK(problem.ports[rank] >= 1 && problem.ports[rank] <= most_port_width, ScheduleError,
+               "expected a port's width in 1..", most_port_width, ", got ", problem.ports[rank],
+               " for rank ", rank);
   const std::size_t arrivals = problem.arrivals_s.size();
   PATR_CHECK(arrivals == 0 || arrivals == std::size_t(problem.ranks), ScheduleError,
              "expected one arrival per rank (", problem.ranks, "), got ", arrivals, " arrivals");

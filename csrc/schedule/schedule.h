@@ -30,6 +30,8 @@ inline bool operator==(const Step& a, const Step& b) {
 
 using Steps = std::vector<Step>;
 
+constexpr std::int32_t most_port_width = 65535;
+
 // What a generator is asked for. Valid once `check` has accepted it.
 struct Problem {
   int ranks = 1;
@@ -44,6 +46,8 @@ struct Problem {
   double sum_s = 0;
   // Per rank, >= 0: ranks of one node share its port to the others. Empty: no two ranks do.
   std::vector<std::int32_t> node_of = {};
+  // Per rank, 1 to most_port_width: the bandwidth of its port, in any unit. Empty: alike.
+  std::vector<std::int32_t> ports = {};
 };
 
 // Throws ScheduleError: ranks or segments < 1, arrivals of the wrong length, NaN or negative, ...

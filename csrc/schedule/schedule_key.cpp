@@ -9,7 +9,7 @@ namespace patallreduce::schedule {
 namespace {
 
 enum class Arrivals : std::uint8_t { none, small, any, as_before };  // small: 16-bit integers
-enum class Nodes : std::uint8_t { none, given, as_before };
+enum class Numbers : std::uint8_t { none, given, as_before };        // by rank
 
 Arrivals kind_of(const std::vector<double>& arrivals_s, const ScheduleKey* before) {
   if (arrivals_s.empty()) return Arrivals::none;
@@ -18,12 +18,44 @@ Arrivals kind_of(const std::vector<double>& arrivals_s, const ScheduleKey* befor
   return std::all_of(arrivals_s.begin(), arrivals_s.end(), small) ? Arrivals::small : Arrivals::any;
 }
 
+using ByRank = std::vector<std::int32_t>;
+
+void put(Writer& out, const ByRank& values, const ByRank* before) {
+  const bool same = before && *before == values;
+  const Numbers kind = values.empty() ? Numbers::none : same ? Numbers::as_before : Numbers::given;
+  out.put(kind);
+  if (kind == Numbers::given)
+    for (const std::int32_t value : values) out.put(static_cast<std::uint16_t>(value));
+}
+
+// Of values from least to most.
+ByRank get_by_rank(Reader& in, int ranks, int least, int most, const ByRank* before) {
+  const auto kind = in.get<Numbers>();
+  in.require(kind <= Numbers::given || (kind == Numbers::as_before && before));
+  ByRank values;
+  if (kind == Numbers::as_before && before) values = *before;
+  in.require(kind != Numbers::as_before || !values.empty());
+  for (int i = 0; kind == Numbers::given && in.good() && i < ranks; ++i) {
+    values.push_back(in.get<std::uint16_t>());
+    in.require(values.back() >= least && values.back() <= most);
+  }
+  in.require(kind != Numbers::given || !before || *before != values);
+  return values;
+}
+
+void write(std::ostream& text, const char* what, const ByRank& values) {
+  if (values.empty()) return;
+  text << what << " [";
+  for (std::size_t i = 0; i < values.size(); ++i) text << (i ? ", " : "") << values[i];
+  text << "]";
+}
+
 }  // namespace
 
 bool operator==(const ScheduleKey& a, const ScheduleKey& b) {
   return a.algorithm == b.algorithm && a.segments == b.segments && a.arrivals_s == b.arrivals_s &&
          a.segment_time_s == b.segment_time_s && a.root == b.root && a.latency_s == b.latency_s &&
-         a.sum_s == b.sum_s && a.node_of == b.node_of;
+         a.sum_s == b.sum_s && a.node_of == b.node_of && a.ports == b.ports;
 }
 
 std::string describe(const ScheduleKey& key) {
@@ -39,11 +71,8 @@ std::string describe(const ScheduleKey& key) {
   if (key.segment_time_s > 0) text << " and segment_time_s " << key.segment_time_s;
   if (key.latency_s > 0) text << " and latency_s " << key.latency_s;
   if (key.sum_s > 0) text << " and sum_s " << key.sum_s;
-  if (!key.node_of.empty()) {
-    text << " by nodes [";
-    for (std::size_t i = 0; i < key.node_of.size(); ++i) text << (i ? ", " : "") << key.node_of[i];
-    text << "]";
-  }
+  write(text, " by nodes", key.node_of);
+  write(text, " and ports", key.ports);
   return text.str();
 }
 
@@ -60,11 +89,8 @@ void put(Writer& out, const ScheduleKey& key, const ScheduleKey* before) {
     for (const double arrival_s : key.arrivals_s) out.put(static_cast<std::uint16_t>(arrival_s));
   if (kind == Arrivals::any)
     for (const double arrival_s : key.arrivals_s) out.put(arrival_s);
-  const bool same = before && before->node_of == key.node_of;
-  const Nodes nodes = key.node_of.empty() ? Nodes::none : same ? Nodes::as_before : Nodes::given;
-  out.put(nodes);
-  if (nodes == Nodes::given)
-    for (const std::int32_t node : key.node_of) out.put(static_cast<std::uint16_t>(node));
+  put(out, key.node_of, before ? &before->node_of : nullptr);
+  put(out, key.ports, before ? &before->ports : nullptr);
 }
 
 ScheduleKey get_key(Reader& in, int ranks, const ScheduleKey* before) {
@@ -92,15 +118,8 @@ ScheduleKey get_key(Reader& in, int ranks, const ScheduleKey* before) {
     key.arrivals_s.push_back(arrival_s);
   }
   in.require(!own_arrivals || !before || before->arrivals_s != key.arrivals_s);
-  const auto nodes = in.get<Nodes>();
-  in.require(nodes <= Nodes::given || (nodes == Nodes::as_before && before));
-  if (nodes == Nodes::as_before && before) key.node_of = before->node_of;
-  in.require(nodes != Nodes::as_before || !key.node_of.empty());
-  for (int i = 0; nodes == Nodes::given && in.good() && i < ranks; ++i) {
-    key.node_of.push_back(in.get<std::uint16_t>());
-    in.require(key.node_of.back() < ranks);
-  }
-  in.require(nodes != Nodes::given || !before || before->node_of != key.node_of);
+  key.node_of = get_by_rank(in, ranks, 0, ranks - 1, before ? &before->node_of : nullptr);
+  key.ports = get_by_rank(in, ranks, 1, most_port_width, before ? &before->ports : nullptr);
   return key;
 }
 

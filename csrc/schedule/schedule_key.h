@@ -29,7 +29,7 @@ struct ScheduleKey {
   int root = -1;  // -1: the collective has none
   double latency_s = 0;
   double sum_s = 0;
-  std::vector<std::int32_t> node_of = {};  // as in Problem
+  std::vector<std::int32_t> node_of = {}, ports = {};  // as in Problem
   // Null: `algorithm` generates them. Neither compared nor sent: `algorithm` has their hash.
   std::shared_ptr<const GivenSteps> given = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "pricing/lower_bound.h"
@@ -30,7 +31,12 @@ double least_pace_s(const IterationForecast& forecast, int ranks, const Link& li
   double transfer_s = 0;
   for (const Bucket& bucket : forecast.buckets)
     transfer_s += link.transfer_s(static_cast<double>(bucket.bytes));
-  return std::max(largest(forecast.compute_s), 2.0 * (ranks - 1) / ranks * transfer_s);
+  double ports = ranks;  // in the narrowest's
+  if (!link.ports.empty())
+    ports = std::accumulate(link.ports.begin(), link.ports.end(), 0.0) /
+            *std::min_element(link.ports.begin(), link.ports.end());
+  const double least_s = std::max(2.0 * (ranks - 1) / ports, link.ports.empty() ? 0.0 : 1.0);
+  return std::max(largest(forecast.compute_s), least_s * transfer_s);
 }
 
 double least_end_s(const IterationForecast& forecast, const Way& way, const Link& link) {

@@ -9,6 +9,7 @@
 
 namespace patallreduce::selection {
 
+using algorithms::Pricing;
 using algorithms::Uses;
 
 namespace {
@@ -38,7 +39,9 @@ Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> 
       margin_(margin),
       selector_(ranks_, link_, {}, nodes_.shared()),
       schedules_(ranks_, link_),
-      rollout_(ranks_, link_) {}
+      rollout_(ranks_, link_) {
+  check_ports(link_, ranks_);
+}
 
 IterationPlan Planner::plan(const IterationForecast& told) {
   check(told, nodes_.ranks());
@@ -167,7 +170,8 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     // Where nothing is in doubt the order is the forecast's. Messages that tell who came wait
     // behind the data of other buckets, longer than any model here knows.
     if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;
-    if (ranks_ > most_simulated_ranks && !candidate->pricing.estimate) continue;
+    const Pricing& pricing = candidate->pricing;
+    if (ranks_ > most_simulated_ranks && !pricing.estimate && !pricing.flow) continue;
     const std::vector<Way> ways = this->ways(*candidate, every.buckets);
     if (same(ways, every_plain)) continue;
     if (margin_ >= 0 && least_end_s(every, ways.back(), link_) > plain_of_few.ends_s.back())

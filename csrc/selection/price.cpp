@@ -114,6 +114,12 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
     if (candidate.uses == Uses::real_order && !patterns.doubtful())
       continue;  // it is the forecast's
     std::vector<int> counts = segments_to_price(candidate, ranks_, bucket, link_);
+    if (candidate.pricing.flow) {
+      all.push_back(
+          {schedules_.key_of(candidate, counts.front(), bucket, levels, forecast.arrivals_s),
+           flowed_s(candidate, counts.front(), bucket, patterns)});
+      continue;
+    }
     double estimate_s = HUGE_VAL;
     if (has_estimate) {  // tells well enough how fine to cut
       int best = counts.front();
@@ -140,6 +146,18 @@ double Pricer::estimated_s(const Algorithm& candidate, int segments, const Bucke
                            const Patterns& patterns) const {
   return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
     return candidate.pricing.estimate(pattern, segments, static_cast<double>(bucket.bytes), link_);
+  });
+}
+
+double Pricer::flowed_s(const Algorithm& candidate, int segments, const Bucket& bucket,
+                        const Patterns& patterns) const {
+  const std::vector<double>& expected_s = patterns.by_rank.front().arrivals_s;
+  return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
+    const double finish_s =
+        candidate.pricing
+            .flow(expected_s, pattern, segments, static_cast<double>(bucket.bytes), link_)
+            .finish_s;
+    return std::vector<double>(pattern.size(), finish_s);
   });
 }
 

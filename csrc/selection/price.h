@@ -34,6 +34,8 @@ class Pricer {
 
   double estimated_s(const Algorithm& candidate, int segments, const Bucket& bucket,
                      const Patterns& patterns) const;
+  double flowed_s(const Algorithm& candidate, int segments, const Bucket& bucket,
+                  const Patterns& patterns) const;
   double simulated_s(const Algorithm& candidate, const ScheduleKey& key, const Bucket& bucket,
                      const Patterns& patterns);
 

@@ -46,7 +46,8 @@ class Rollout {
   // That are simulated of an iteration whose buckets are all reduced so; closed forms have none.
   std::size_t messages(const Way& way, std::size_t buckets);
 
-  // When each rank has its last result of one iteration. By bucket and rank, expected_s: what
+  // When each rank has its last result of one iteration, whose buckets are all simulated, or none
+  // is. By bucket and rank, expected_s: what
   // schedules are made from; real_s: when ranks arrive.
   std::vector<double> finish_s(const std::vector<Way>& ways, const std::vector<Bucket>& buckets,
                                const std::vector<std::vector<double>>& expected_s,
@@ -56,6 +57,9 @@ class Rollout {
  private:
   struct Iteration;
 
+  std::vector<double> flow(const Way& way, const Bucket& bucket,
+                           const std::vector<double>& expected_s, std::vector<double> real_s,
+                           const std::vector<double>& free_s, double& last_s) const;
   void estimate(const Way& way, const Bucket& bucket, const std::vector<double>& expected_s,
                 std::vector<double> real_s, std::vector<double>& last_s) const;
 

@@ -48,6 +48,7 @@ ScheduleKey Schedules::key_of(const Algorithm& candidate, int segments, const Bu
                               const std::vector<std::int32_t>& levels,
                               const std::vector<double>& arrivals_s) const {
   ScheduleKey key{candidate.name, segments, {}, 0};
+  if (candidate.by_port) key.ports = link_.ports;
   if (candidate.uses == Uses::times) key.segment_time_s = 2;
   if (candidate.uses == Uses::nothing || candidate.uses == Uses::real_order) return key;
   if (candidate.uses == Uses::order) {

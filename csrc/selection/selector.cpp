@@ -34,6 +34,7 @@ namespace {
 // Of a rank whose node's other ranks send, too.
 Link shared_by(int ranks, Link link) {
   link.bytes_per_s /= ranks;
+  link.ports.clear();
   for (auto& [bytes, seconds] : link.transfers_s) seconds *= ranks;
   return link;
 }
@@ -51,6 +52,7 @@ Selector::Selector(int ranks, Link link, std::vector<std::int32_t> node_of, bool
       rollout_(ranks_, link_) {
   PATR_CHECK(ranks >= 1, ScheduleError, "selector: expected at least 1 rank, got ", ranks);
   check(link_);
+  check_ports(link_, ranks_);
 }
 
 // The message once through a port, and the latencies of a tree.
@@ -145,7 +147,9 @@ Choice Selector::choose_known_beside_others(std::uint64_t elements, std::size_t 
   std::vector<Choice> all;
   for (Choice& choice : price_class(class_)) {
     const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");
-    if (algorithm.uses == algorithms::Uses::times || algorithm.dynamic()) continue;
+    const bool needs_arrivals =
+        algorithm.uses == algorithms::Uses::times && !algorithm.pricing.flow;
+    if (needs_arrivals || algorithm.dynamic()) continue;
     const std::vector<Way> ways(buckets.size(), {&algorithm, choice.key.segments});
     pricing::PortsBusy busy;
     const auto finish_s = rollout_.finish_s(ways, buckets, arrivals_s, arrivals_s, busy);

@@ -22,9 +22,12 @@ class Link:
         port_share: Share of the latency, 0 to 1, that occupies a simulated port; during the rest
             the next message can leave. 1 is Hockney's model to the letter; segments that follow
             each other were measured to overlap most of their latency (slt.cpp).
+        ports: (P,) bandwidth of each rank's port (of each node's, where ranks share any) over that
+            of the narrowest, which `bytes_per_s` and `transfers_s` are of. Empty: alike.
 
     Raises:
-        ValueError: A value is not a number > 0, or `transfers_s` is not ascending.
+        ValueError: A value is not a number > 0, `transfers_s` is not ascending, or the least of
+            `ports` is not 1.
 
     Source: Hockney, Parallel Computing 20 (1994), 389-398.
     """
@@ -34,6 +37,7 @@ class Link:
     reduce_bytes_per_s: float = 5e9
     transfers_s: tuple[tuple[float, float], ...] = ()
     port_share: float = 0.25
+    ports: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("latency_s", "bytes_per_s", "reduce_bytes_per_s"):
@@ -50,10 +54,23 @@ class Link:
                     f"after {previous_bytes}"
                 )
             previous_bytes = message_bytes
+        for port in self.ports:
+            _positive("ports", port)
+        if self.ports and min(self.ports) != 1:
+            raise ValueError(f"Link.ports: expected 1 for the narrowest, got {min(self.ports)}")
+
+    @property
+    def widths(self) -> list[int]:
+        """(P,) whole numbers up to 1000 that compare the ports; empty: all alike."""
+        found = [max(round(port / max(self.ports) * _WIDEST), 1) for port in self.ports]
+        return found if len(set(found)) > 1 else []
 
     def transfer_s(self, message_bytes: int) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
         return _core.transfer_s(message_bytes, self)
+
+
+_WIDEST = 1000
 
 
 def _positive(name: str, value: float) -> None:

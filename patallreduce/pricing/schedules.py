@@ -27,6 +27,7 @@ def schedule(
     latency_s: float = 0.0,
     sum_s: float = 0.0,
     nodes: Iterable[int] | None = None,
+    ports: Iterable[SupportsFloat] | None = None,
 ) -> Schedule:
     """Generate the schedule of algorithm `name`.
 
@@ -44,6 +45,7 @@ def schedule(
             barrier meets at; others ignore it.
         segment_time_s: `prr`: tau, the seconds to transfer and reduce 1/P of the bucket,
             whatever the number of segments. With 0 every pre-step fits that any earliness allows.
+            `direct_exchange`: the same, through the narrowest port; with 0 arrivals change nothing.
             `local_redirect_reduce`: the same; with 0 ranks are summed in order of arrival.
             `clairvoyant`: the seconds of a round, to transfer and reduce one segment. With 0
             everything that can be done is done before the next arrival.
@@ -54,6 +56,8 @@ def schedule(
         nodes: (P,) the node of each rank, 0 to P - 1: ranks of one node share its port to the
             others. `ring`, `slt` and `prr` then let every segment enter a node once, and once more
             as a result; other algorithms take no account of it. Default: no two ranks share one.
+        ports: (P,) bandwidth of each rank's port, > 0, in any unit. `direct_exchange` has ranks own
+            shares of the data by it; others take no account of it. Default: all alike.
 
     Returns:
         The steps of every rank. :func:`verify` proves them.
@@ -78,6 +82,7 @@ def schedule(
         sum_s,
         collective,
         [] if nodes is None else [operator.index(node) for node in nodes],
+        [] if ports is None else _widths(numbers("ports", ports)),
     )
 
 
@@ -138,3 +143,10 @@ def seconds(arrivals_s: Iterable[SupportsFloat] | None) -> list[float]:
     if not converted:
         raise ScheduleError("expected one arrival per rank, got none; None means all equal")
     return converted
+
+
+def _widths(ports: list[float]) -> list[int]:
+    for rank, port in enumerate(ports):
+        if not 0 < port < float("inf"):
+            raise ScheduleError(f"ports: expected bandwidths > 0, got {port} for rank {rank}")
+    return [max(round(port / max(ports) * 1000), 1) for port in ports]

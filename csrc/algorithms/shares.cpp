@@ -1,0 +1,112 @@
+#include "algorithms/shares.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace patallreduce::algorithms {
+
+namespace {
+
+using Number = std::int64_t;
+using Numbers = std::vector<Number>;
+
+constexpr Number latest = Shares::unit << 12;  // nothing changes any more far before that
+
+}  // namespace
+
+Shares::Shares(const std::vector<double>& arrivals, const std::vector<std::int32_t>& ports) {
+  const double first = *std::min_element(arrivals.begin(), arrivals.end());
+  for (const double arrival : arrivals)
+    arrivals_.push_back(Number(std::min((arrival - first) * unit, double(latest)) + 0.5));
+  widths_.assign(arrivals_.size(), 1);
+  if (!ports.empty()) widths_.assign(ports.begin(), ports.end());
+  widest_ = *std::max_element(widths_.begin(), widths_.end());
+  last_ = *std::max_element(arrivals_.begin(), arrivals_.end());
+  for (std::size_t rank = 0; rank < arrivals_.size(); ++rank)
+    unsent_.push_back(std::max(unit - through(rank, last_ - arrivals_[rank]), Number(0)));
+  all_unsent_ = std::accumulate(unsent_.begin(), unsent_.end(), Number(0));
+}
+
+// What its port lets through in that time, and how long it takes for so much.
+Number Shares::through(std::size_t rank, Number time) const {
+  return time * widths_[rank] / widest_;
+}
+Number Shares::takes(std::size_t rank, Number amount) const {
+  return (amount * widest_ + widths_[rank] - 1) / widths_[rank];
+}
+
+// What each may own if all are to be done at `end`.
+Numbers Shares::most(Number end) const {
+  const auto ranks = Number(arrivals_.size());
+  Numbers caps;
+  for (std::size_t rank = 0; rank < arrivals_.size(); ++rank) {
+    Number cap = std::min(unit, through(rank, end - last_) / (ranks - 1));
+    if (ranks > 2) cap = std::min(cap, (through(rank, end - arrivals_[rank]) - unit) / (ranks - 2));
+    const Number more = others_unsent(rank) - unit;
+    if (more > 0) cap = std::min(cap, (through(rank, end - last_) - unit) * unit / more);
+    caps.push_back(std::max(cap, Number(0)));
+  }
+  return caps;
+}
+
+Number Shares::end(const Numbers& owned) const {
+  const auto ranks = Number(arrivals_.size());
+  const Number sum = std::accumulate(owned.begin(), owned.end(), Number(0));
+  Number end = least_end();
+  for (std::size_t rank = 0; rank < owned.size(); ++rank) {
+    const Number share = owned[rank] * unit / sum;
+    const Number more = std::max(others_unsent(rank) - unit, Number(0)) * share / unit;
+    end = std::max({end, last_ + takes(rank, (ranks - 1) * share), last_ + takes(rank, unit + more),
+                    arrivals_[rank] + takes(rank, unit + (ranks - 2) * share)});
+  }
+  return end;
+}
+
+// Every rank gives or takes the whole data after the last arrival.
+Number Shares::least_end() const {
+  Number end = 0;
+  for (std::size_t rank = 0; rank < widths_.size(); ++rank)
+    end = std::max(end, last_ + takes(rank, unit));
+  return end;
+}
+
+Numbers Shares::earliest() const {
+  const auto fit = [&](Number end) {
+    const Numbers caps = most(end);
+    return std::accumulate(caps.begin(), caps.end(), Number(0)) >= unit;
+  };
+  Number low = least_end(), high = low;
+  while (!fit(high)) high *= 2;
+  while (high > low && high - low > 1) {
+    const Number middle = low + (high - low) / 2;
+    (fit(middle) ? high : low) = middle;
+  }
+  return most(fit(low) ? low : high);
+}
+
+std::vector<std::int32_t> shares(const Problem& problem) {
+  const auto ranks = std::size_t(problem.ranks);
+  std::vector<double> arrivals(ranks, 0);
+  double data_s = problem.segment_time_s * problem.ranks;
+  if (!problem.ports.empty()) {
+    const auto [narrowest, widest] =
+        std::minmax_element(problem.ports.begin(), problem.ports.end());
+    data_s = data_s * *narrowest / *widest;
+  }
+  for (std::size_t rank = 0; rank < problem.arrivals_s.size() && data_s > 0; ++rank)
+    arrivals[rank] = problem.arrivals_s[rank] / data_s;
+  const Numbers owned = Shares(arrivals, problem.ports).earliest();
+  const Number sum = std::accumulate(owned.begin(), owned.end(), Number(0));
+  Number so_far = 0, given = 0;
+  std::vector<std::int32_t> shares;
+  for (const Number share : owned) {
+    so_far += share;
+    const Number until = (so_far * problem.segments + sum / 2) / sum;
+    shares.push_back(std::int32_t(until - given));
+    given = until;
+  }
+  return shares;
+}
+
+}  // namespace patallreduce::algorithms
