@@ -26,7 +26,7 @@ from . import auto, job
 from .cells import NOBODY, RANKS, Cell, draw
 from .report import picture, summary
 
-FIXED = ("ring", "slt", "slt_by_bucket", "prr")
+FIXED = ("ring", "slt", "slt_by_bucket", "prr", "direct_exchange")
 SEARCHED = "clairvoyant"  # takes milliseconds to find: plans are made without
 
 

@@ -13,6 +13,7 @@ Key = tuple[str, int, list[float], float]
 Arrivals = list[list[float]]  # seconds by bucket and rank
 
 _MOST_PREPARED = 200
+_BY_TIMES = ("prr", "clairvoyant", "direct_exchange")
 
 
 class Job:
@@ -63,7 +64,8 @@ class Job:
                 keys.append((name, segments, [at_s - first_s for at_s in row], segment_time_s))
                 continue
             order = row if by_bucket else arrivals_s[-1]
-            keys.append((name, segments, hints if name == "prr" else order, 2.0))
+            timed = name in ("prr", "direct_exchange")
+            keys.append((name, segments, hints if timed else order, 2.0))
         return keys
 
     def arrivals_s(self, compute_s: list[float]) -> Arrivals:
@@ -84,8 +86,9 @@ class Job:
             collectives.append((self._simulation(key), takes_bytes, order, begins_s, 1))
             orders.append(order)
         sends_s, receives_s = ([at_s - zero_s for at_s in times_s] for times_s in self._busy)
+        shared = any(_core.find_algorithm(key[0], "all_reduce").shares_ports for key in keys)
         by_place_s, busy = _core.simulate_together(
-            collectives, self.cell.link, (sends_s, receives_s), self._turn
+            collectives, self.cell.link, (sends_s, receives_s), self._turn, shared
         )
         self._busy = ([s + zero_s for s in busy[0]], [s + zero_s for s in busy[1]])
         finish_s = []
@@ -104,7 +107,7 @@ class Job:
         known = (
             name,
             segments,
-            tuple(hints if name in ("prr", "clairvoyant") else ()),
+            tuple(hints if name in _BY_TIMES else ()),
             segment_time_s,
         )
         if known not in self._prepared:

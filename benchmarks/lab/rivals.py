@@ -19,6 +19,7 @@ PATALLREDUCE = (
     "slt_dynamic",
     "prr",
     "clairvoyant",
+    "direct_exchange",
     "reproducible",
     "auto",
 )
@@ -94,7 +95,7 @@ class Patallreduce:
         self.name = algorithm
         self.transport = transport
         self._communicator = communicator
-        self._hinted = algorithm in ("slt", "prr", "clairvoyant")
+        self._hinted = algorithm in ("slt", "prr", "clairvoyant", "direct_exchange")
 
     def all_reduce(self, bucket: torch.Tensor, arrivals_s: Sequence[float]) -> None:
         """See `Rival`."""

@@ -28,6 +28,19 @@ Shift metering_shift(int ranks, int pieces, std::vector<std::int32_t> node_of) {
   return {std::move(key), blocks, shift_rounds, taking_part};
 }
 
+Shift metering_neighbours(std::vector<double> order, std::vector<std::int32_t> node_of) {
+  Problem problem;
+  problem.ranks = static_cast<int>(order.size());
+  problem.arrivals_s = std::move(order);
+  problem.node_of = std::move(node_of);
+  const std::vector<std::int32_t> taking_part = first_ranks(problem);
+  const int blocks = places_of_shift(static_cast<int>(taking_part.size()), 1);
+  ScheduleKey key = key_of("neighbours", blocks);
+  key.arrivals_s = std::move(problem.arrivals_s);
+  key.node_of = std::move(problem.node_of);
+  return {std::move(key), blocks, 1, taking_part};
+}
+
 ScheduleKey table_key(std::uint64_t bytes, int ranks) {
   return bytes <= small_table_bytes ? key_of("recursive_doubling", 1) : key_of("ring", ranks);
 }

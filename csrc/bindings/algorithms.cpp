@@ -88,6 +88,10 @@ void bind_algorithms(py::module_& m) {
       .def_property_readonly("uses_arrivals",
                              [](const Algorithm& a) { return a.uses != algorithms::Uses::nothing; })
       .def_readonly("by_node", &Algorithm::by_node, "It keeps ranks of one node together.")
+      .def_readonly("by_port", &Algorithm::by_port, "It takes account of ports' bandwidths.")
+      .def_property_readonly(
+          "shares_ports", [](const Algorithm& a) { return a.pricing.flow != nullptr; },
+          "Many ranks' messages come to one at once: simulated with shared ports.")
       .def_property_readonly("dynamic", &Algorithm::dynamic,
                              "Ranks take their places as they really arrive.")
       .def(
@@ -123,6 +127,16 @@ void bind_algorithms(py::module_& m) {
       },
       "ranks"_a, "pieces"_a, "node_of"_a = std::vector<std::int32_t>{},
       "A shift's key, its blocks, its rounds, and the ranks that take part.");
+  m.def(
+      "metering_neighbours",
+      [](std::vector<double> order, std::vector<std::int32_t> node_of) {
+        const algorithms::Shift shift =
+            algorithms::metering_neighbours(std::move(order), std::move(node_of));
+        return py::make_tuple(shift.key, shift.blocks, shift.taking_part);
+      },
+      "order"_a, "node_of"_a = std::vector<std::int32_t>{},
+      "The same of a shift by one in the order of these numbers, one per rank: its key, its blocks, "
+      "and the ranks that take part, in that order.");
   m.def("table_key", &algorithms::table_key, "message_bytes"_a, "ranks"_a);
   m.def("swap_key", &algorithms::swap_key, "ranks"_a);
   m.def("spread_key", &algorithms::spread_key, "ranks"_a);

@@ -74,7 +74,7 @@ Turn turn_of(const std::string& name) {
 
 std::pair<std::vector<std::vector<double>>, Busy> simulate_together(
     const std::vector<Collective>& collectives, const Link& link, Busy busy,
-    const std::string& turn) {
+    const std::string& turn, bool shared_ports) {
   std::vector<InFlight> in_flight;
   for (const auto& [simulation, message_bytes, ranks, arrivals_s, pieces] : collectives)
     in_flight.push_back({simulation.get(), message_bytes, ranks, arrivals_s, pieces});
@@ -82,7 +82,7 @@ std::pair<std::vector<std::vector<double>>, Busy> simulate_together(
   std::vector<std::vector<double>> finish_s;
   {
     py::gil_scoped_release release;
-    finish_s = run_together(in_flight, link, ports, turn_of(turn));
+    finish_s = run_together(in_flight, link, ports, turn_of(turn), shared_ports);
   }
   return {std::move(finish_s), {ports.sends_until_s, ports.receives_until_s}};
 }
@@ -226,12 +226,12 @@ void bind_simulation(py::module_& m) {
       .def(py::init<const Schedule&>(), "schedule"_a);
   m.def(
       "simulate_together", &simulate_together, "collectives"_a, "link"_a, "busy"_a = Busy{},
-      "turn"_a = "first_ready",
+      "turn"_a = "first_ready", "shared_ports"_a = false,
       "Of several collectives on the same ports: ((collectives, P) finish_s, by place in their "
       "schedules; (sends_until_s, receives_until_s) per rank). A collective is (Simulation, "
       "message_bytes, ranks, arrivals_s, pieces): the rank at each place, or [], when it arrives, "
-      "from 0 on, and in how many pieces each message is handed on. `busy`: the ports' times "
-      "before, as returned. `turn`: which of a port's ready sends leaves next: that of the "
+      "from 0 on, and in how many pieces each message is handed on (1 where ports are shared, as "
+      "of Network). `busy`: the ports' times before, as returned; shared ports leave none. `turn`: which of a port's ready sends leaves next: that of the "
       "first_collective, of the last_collective, or of the one with the least_left to do. Raises "
       "ScheduleError for what makes no sense.");
   bind_network(m);

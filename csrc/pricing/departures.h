@@ -136,7 +136,8 @@ void Ports<Steps>::start_flow(std::int32_t rank, std::int32_t n) {
   account_.sends_s[rank] += price.before_s + out_s;
   account_.receives_s[step.peer] += price.before_s + in_s;
   // The sender's overhead, at the begin of all this, is over.
-  flows_.start({rank, step.peer, n, price.after_s, 0, out_s > 0 ? in_s / out_s : 1},
+  flows_.start({steps_.port(rank), steps_.port(step.peer), rank, n, price.after_s,
+                out_s > 0 ? in_s / out_s : 1},
                price.before_s - price.send_s, out_s, now_s_);
 }
 
@@ -144,9 +145,9 @@ template <typename Steps>
 void Ports<Steps>::end_flow() {
   now_s_ = flows_.next_s();
   const Flows::Flow flow = flows_.end();
-  auto& step = steps_.at(flow.from, flow.step);
-  step.record = recorded(flow.from, flow.step, step.record, now_s_);
-  push_departure(flow.from, flow.step, now_s_, now_s_ + flow.after_s);
+  auto& step = steps_.at(flow.rank, flow.step);
+  step.record = recorded(flow.rank, flow.step, step.record, now_s_);
+  push_departure(flow.rank, flow.step, now_s_, now_s_ + flow.after_s);
 }
 
 // The port, or what messages to one rank share of it, is free again.

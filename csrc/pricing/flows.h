@@ -5,7 +5,7 @@
 // whatever came to it before, from whomever; its sender does not wait for that. A port that has
 // rested lets the first bytes through at once, as a token bucket does, either way.
 //
-//   cost    a start or end O(ranks + messages on their way)
+//   cost    a start or end O(ranks + messages on their way from the same port)
 //   source  processor sharing: Kleinrock, Queueing Systems II (1976), 4.4; an output queue that
 //           holds all it is sent: Karol, Hluchyj, Morgan, IEEE Trans. Comm. 35 (1987)
 #pragma once
@@ -18,39 +18,48 @@ namespace patallreduce::pricing {
 class Flows {
  public:
   struct Flow {
-    std::int32_t from, to;  // ranks
-    std::int32_t step;      // of `from`
-    double after_s;         // from the end of its sending until it is there, besides the switch
-    double left_s;          // of the sending port's whole rate
-    double slower;          // the receiving port's time for what takes the sending one a second
+    std::int32_t from, to;    // ports
+    std::int32_t rank, step;  // whose message it is
+    double after_s;           // from the end of its sending until it is there, besides the switch
+    double slower;            // the receiving port's time for what takes the sending one a second
   };
 
-  Flows(int ranks, double burst_s);
+  Flows(int ports, double burst_s);
 
   // At `now_s`, not before any other call's. It needs its sender's port for `transfer_s`, of which
   // that can let through some at once, and for `fixed_s`; that can be negative: part of the
   // transfer is over.
-  void start(Flow flow, double fixed_s, double transfer_s, double now_s);
+  void start(const Flow& flow, double fixed_s, double transfer_s, double now_s);
   // When the next one has been sent if none starts before; HUGE_VAL: none is on its way.
-  double next_s() const;
+  double next_s() const { return next_s_; }
   // Ends it, of several the one that started first. after_s has become what is left for it.
   Flow end();
 
  private:
+  struct Sent {
+    Flow flow;
+    double until;          // by the port's clock
+    std::uint64_t number;  // of its start
+  };
   struct Port {
-    double tokens_s;         // of sending
-    double queue_s;          // until the switch has sent on all that came so far; negative: tokens
-    std::int32_t sends = 0;  // messages on their way
+    // Sending: the clock is what each of its messages has been given so far, of its whole rate.
+    std::vector<Sent> sends;
+    double clock = 0, clock_s, tokens_s;
+    std::size_t first = 0;  // of `sends`, that ends next
+    // Receiving: seconds until the switch has sent on all that came so far; negative: tokens.
+    double queue_s, queued_s, comes = 0;  // until, as of, and what comes, of its rate
   };
 
-  double rate(const Flow& flow) const { return 1.0 / ports_[flow.from].sends; }
-  void advance(double now_s);
+  void advance_sends(Port& port, double now_s);
+  void advance_queue(Port& port, double now_s) const;
+  void share(Port& port, double now_s, std::size_t before);
+  void find_next();
 
   double burst_s_;
-  double now_s_;
-  std::vector<Port> ports_;    // by rank
-  std::vector<double> comes_;  // by rank: what comes to it, of its port's rate
-  std::vector<Flow> flows_;    // by their start
+  std::uint64_t started_ = 0;
+  double next_s_;
+  std::size_t next_port_ = 0;
+  std::vector<Port> ports_;
 };
 
 }  // namespace patallreduce::pricing

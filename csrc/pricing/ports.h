@@ -247,7 +247,7 @@ Ports<Steps>::Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network
                        [](const Model& model) { return std::holds_alternative<Link>(model); })),
       ranks_(steps.ranks()),
       ports_(steps.ports()),
-      flows_(network.shared_ports ? steps.ranks() : 0, burst_s(network)) {
+      flows_(network.shared_ports ? steps.ports() : 0, burst_s(network)) {
   for (const Model& model : network.models)
     reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));
   if (network.uplink_bytes_per_s > 0 && !network.node_of.empty())

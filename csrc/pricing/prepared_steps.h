@@ -134,6 +134,13 @@ class PreparedSteps {
   std::vector<std::int32_t> starters_;
 };
 
+// On ports that messages share.
+class SharingSteps : public PreparedSteps {
+ public:
+  using PreparedSteps::PreparedSteps;
+  static constexpr bool on_networks = true;
+};
+
 // Without a link. Ties go by which was found first.
 class PacedSteps : public PreparedSteps {
  public:

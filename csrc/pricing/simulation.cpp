@@ -92,7 +92,8 @@ std::vector<double> Simulation::finish_s(int units, const Pace& pace,
 }
 
 std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
-                                              const Link& link, PortsBusy& busy, Turn turn) {
+                                              const Link& link, PortsBusy& busy, Turn turn,
+                                              bool shared_ports) {
   check(link);
   PATR_CHECK(!collectives.empty(), ScheduleError, "expected at least one collective, got none");
   const auto ranks = std::size_t(collectives.front().schedule->ranks_);
@@ -121,13 +122,21 @@ std::vector<std::vector<double>> run_together(const std::vector<InFlight>& colle
   }
   Network network;
   network.models.push_back(link);
-  PreparedSteps steps(collectives);
+  network.shared_ports = shared_ports;
   Accounting accounting;
   accounting.turn = turn;
-  Account account =
-      Ports<PreparedSteps>(steps, std::move(bytes), network, arrivals_s, accounting, busy)
-          .run_in_order_of_time();
-  busy = std::move(account.busy);
+  Account account;
+  if (shared_ports) {
+    SharingSteps steps(collectives);
+    account = Ports<SharingSteps>(steps, std::move(bytes), network, arrivals_s, accounting)
+                  .run_in_order_of_time();
+    busy = {};
+  } else {
+    PreparedSteps steps(collectives);
+    account = Ports<PreparedSteps>(steps, std::move(bytes), network, arrivals_s, accounting, busy)
+                  .run_in_order_of_time();
+    busy = std::move(account.busy);
+  }
   std::vector<std::vector<double>> finish_s;
   auto begin = account.outcome.finish_s.begin();
   for (const InFlight& one : collectives) {

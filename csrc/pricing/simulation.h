@@ -69,7 +69,7 @@ class Simulation {
   friend class PreparedSteps;
   friend std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
                                                        const Link& link, PortsBusy& busy,
-                                                       Turn turn);
+                                                       Turn turn, bool shared_ports);
   struct Task {  // a step, numbered across ranks: those of rank r come before those of r + 1
     std::int32_t peer, first, last;
     std::int32_t partner;  // the other end of the message
@@ -89,10 +89,12 @@ class Simulation {
 };
 
 // When each has its result, by collective and place. What is equally due leaves in the order of the
-// collectives. `busy`: the ports' times before all this, then after it.
+// collectives. `busy`: the ports' times before all this, then after it. shared_ports: as of
+// pricing/network.h; what came before is then taken to be over.
 std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
                                               const Link& link, PortsBusy& busy,
-                                              Turn turn = Turn::first_ready);
+                                              Turn turn = Turn::first_ready,
+                                              bool shared_ports = false);
 
 // arrivals_s: the real ones, one per rank, empty: all 0; the schedule's own problem may hold others
 // (a wrong prediction). Throws ScheduleError on a deadlock.

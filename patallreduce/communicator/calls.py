@@ -148,6 +148,7 @@ def settle(
             f"on rank {rank}"
         )
     alike = len(set(hints)) <= 1
+    ports = link().widths if algorithm.by_port else []
     times = algorithm.times(parts, segments, message_bytes, alike, segment_time_s, link)
     return _core.Call(
         elements,
@@ -159,6 +160,7 @@ def settle(
         hints,
         root=root,
         node_of=nodes,
+        ports=ports,
         **times,
     )
 

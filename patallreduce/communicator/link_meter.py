@@ -10,8 +10,13 @@ import torch
 
 from patallreduce import _core
 from patallreduce.communicator.calls import OPS
+from patallreduce.communicator.port_meter import measure_ports
 from patallreduce.communicator.tensors import dtype_of
 from patallreduce.pricing.link import Link, measure, measure_port_share
+
+_PORT_BYTES = 1 << 20  # what rested ports let through at once does not count beside it
+_MOST_BYTES = 64 << 20
+_REPEATS = 3
 
 
 class LinkMeter:
@@ -50,6 +55,7 @@ class LinkMeter:
             return Link(1e-6, 1e9, 1 / seconds_per_byte)
         self._round_s(1024)  # connections stand and caches are warm after this
         link = measure(self._round_s, 1 / self._over_ranks(seconds_per_byte, "max"))
+        link = self._with_ports(link)
         if not with_port_share:
             return link
         return replace(link, port_share=measure_port_share(link, self._round_s))
@@ -68,6 +74,52 @@ class LinkMeter:
         self._run(message, "max", key)
         took_s = time.monotonic() - start_s if self._rank in taking_part else 0.0
         return self._over_ranks(took_s / rounds, "avg") * self._ranks / len(taking_part)
+
+    def _with_ports(self, link: Link) -> Link:
+        """The same where all ports are alike; else that of the narrowest, with all ports."""
+        port_bytes = int(min(max(_PORT_BYTES, 4 * link.latency_s * link.bytes_per_s), _MOST_BYTES))
+        _, _, nodes = _core.metering_neighbours(list(range(self._ranks)), self._nodes)
+
+        def pair_rates(order: Sequence[int]) -> list[float]:
+            short_s, long_s = (
+                self._neighbours_s([nodes[node] for node in order], size)
+                for size in (port_bytes // 4, port_bytes)
+            )
+            return [
+                0.75 * port_bytes / max(long - short, long / 4)
+                for short, long in zip(short_s, long_s, strict=True)
+            ]
+
+        found = measure_ports(pair_rates, len(nodes))
+        if not found:
+            return link
+        narrowest = min(found)
+        return replace(
+            link,
+            bytes_per_s=narrowest,
+            transfers_s=tuple(
+                (size, seconds * link.bytes_per_s / narrowest) for size, seconds in link.transfers_s
+            ),
+            ports=tuple(rate / narrowest for rate in found),
+        )
+
+    def _neighbours_s(self, order: Sequence[int], block_bytes: int) -> list[float]:
+        """Seconds until each of these ranks has a block of the one before it, at the best."""
+        places = [float(self._ranks)] * self._ranks
+        for place, rank in enumerate(order):
+            places[rank] = float(place)
+        key, blocks, _ = _core.metering_neighbours(places, self._nodes)
+        message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
+        best_s = torch.full((self._ranks,), float("inf"), dtype=torch.float64)
+        for _ in range(_REPEATS):
+            self._run(torch.empty(0), "sum", _core.barrier_key())
+            start_s = time.monotonic()
+            self._run(message, "max", key)
+            took_s = torch.zeros(self._ranks, dtype=torch.float64)
+            took_s[self._rank] = time.monotonic() - start_s
+            self._run(took_s, "sum", _core.table_key(took_s.nbytes, self._ranks))
+            best_s = torch.minimum(best_s, took_s)
+        return [float(best_s[rank]) for rank in order]
 
     def _over_ranks(self, value: float, op: str) -> float:
         values = torch.full((1,), value, dtype=torch.float64)

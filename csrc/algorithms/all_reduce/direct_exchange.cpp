@@ -115,7 +115,9 @@ Flowed flow_direct_exchange(const std::vector<double>& expected_s,
                             const Link& link) {
   constexpr double apart = 1.05, fill = 1.5;
   const auto ranks = static_cast<double>(begins_s.size());
+  const auto [first_s, last_s] = std::minmax_element(begins_s.begin(), begins_s.end());
   const double narrowest_s = link.transfer_s(message_bytes), unit_s = narrowest_s / link.widest();
+  if (begins_s.size() < 2 || unit_s == 0) return {*last_s + 2 * link.latency_s, begins_s};
   const auto in_units = [&](std::vector<double> times_s) {
     for (double& at_s : times_s) at_s /= unit_s;
     return times_s;
@@ -123,7 +125,6 @@ Flowed flow_direct_exchange(const std::vector<double>& expected_s,
   const std::vector<std::int64_t> owned = Shares(in_units(expected_s), link.ports).earliest();
   const Shares real(in_units(begins_s), link.ports);
   const std::int64_t end = real.end(owned);
-  const auto [first_s, last_s] = std::minmax_element(begins_s.begin(), begins_s.end());
   const double cuts = std::max(segments / ranks, 1.0);
   const double after_s = *first_s + double(end) / Shares::unit * unit_s - *last_s;
   const double messages_s = 2 * (ranks - 1) * cuts * link.port_share * link.latency_s;

@@ -7,7 +7,8 @@
 // two ranks, whose places are their own.
 //
 // Where ranks share nodes the first ranks of the nodes do this among themselves, the others
-// nothing.
+// nothing. The next rank is the next in the order of arrivals. As "neighbours" there is one round,
+// so that a rank's time tells of its own port and of the one before's alone.
 //
 //   segments   a multiple of the places, min(ranks, 5)
 //   messages   2 blocks each way
@@ -26,11 +27,9 @@ using schedule::Verb;
 
 namespace {
 
-constexpr int reach = shift_rounds + 1;
-
-int place_of(int rank, int ranks) {
-  if (ranks <= places_of_shift(ranks)) return rank;
-  const int alike = ranks - ranks % reach;
+int place_of(int rank, int ranks, int rounds) {
+  if (ranks <= places_of_shift(ranks, rounds)) return rank;
+  const int reach = rounds + 1, alike = ranks - ranks % reach;
   return rank < alike ? rank % reach : reach + rank - alike;
 }
 
@@ -41,14 +40,21 @@ std::vector<std::int32_t> first_ranks(const Problem& problem) {
   std::set<std::int32_t> seen;
   for (std::int32_t rank = 0; rank < problem.ranks; ++rank)
     if (problem.node_of.empty() || seen.insert(problem.node_of[rank]).second) first.push_back(rank);
+  const std::vector<double>& arrivals_s = problem.arrivals_s;
+  if (!arrivals_s.empty())
+    std::stable_sort(first.begin(), first.end(), [&](std::int32_t a, std::int32_t b) {
+      return arrivals_s[std::size_t(a)] < arrivals_s[std::size_t(b)];
+    });
   return first;
 }
 
-int places_of_shift(int ranks) { return std::min(ranks, reach + shift_rounds); }
+int places_of_shift(int ranks, int rounds) { return std::min(ranks, 2 * rounds + 1); }
 
-Steps shift(const Problem& problem, int rank) {
+namespace {
+
+Steps shifted(const Problem& problem, int rank, int rounds) {
   const std::vector<std::int32_t> taking_part = first_ranks(problem);
-  const int ranks = int(taking_part.size()), places = places_of_shift(ranks);
+  const int ranks = int(taking_part.size()), places = places_of_shift(ranks, rounds);
   PATR_CHECK(problem.segments % places == 0, ScheduleError, "shift of ", ranks,
              " ranks: expected a multiple of ", places, " segments, got ", problem.segments);
   Steps steps;
@@ -57,9 +63,9 @@ Steps shift(const Problem& problem, int rank) {
   const int own = int(found - taking_part.begin());
   const int pieces = problem.segments / places;
   const int next = (own + 1) % ranks, previous = (own + ranks - 1) % ranks;
-  for (int round = 0; round < shift_rounds; ++round) {
-    const int given = place_of((own + ranks - round % ranks) % ranks, ranks);
-    const int taken = place_of((previous + ranks - round % ranks) % ranks, ranks);
+  for (int round = 0; round < rounds; ++round) {
+    const int given = place_of((own + ranks - round % ranks) % ranks, ranks, rounds);
+    const int taken = place_of((previous + ranks - round % ranks) % ranks, ranks, rounds);
     for (int piece = 0; piece < pieces; ++piece) {
       const int send = given * pieces + piece, recv = taken * pieces + piece;
       steps.push_back({Verb::send, taking_part[next], send, send + 1, round});
@@ -68,5 +74,11 @@ Steps shift(const Problem& problem, int rank) {
   }
   return steps;
 }
+
+}  // namespace
+
+Steps shift(const Problem& problem, int rank) { return shifted(problem, rank, shift_rounds); }
+
+Steps neighbours(const Problem& problem, int rank) { return shifted(problem, rank, 1); }
 
 }  // namespace patallreduce::algorithms
