@@ -171,7 +171,8 @@ Planner::Choice Planner::choose(const IterationForecast& every) {
     // behind the data of other buckets, longer than any model here knows.
     if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;
     const Pricing& pricing = candidate->pricing;
-    if (ranks_ > most_simulated_ranks && !pricing.estimate && !pricing.flow) continue;
+    if (ranks_ > (pricing.flow ? most_flowing_ranks : most_simulated_ranks) && !pricing.estimate)
+      continue;
     const std::vector<Way> ways = this->ways(*candidate, every.buckets);
     if (same(ways, every_plain)) continue;
     if (margin_ >= 0 && least_end_s(every, ways.back(), link_) > plain_of_few.ends_s.back())

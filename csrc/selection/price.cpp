@@ -115,6 +115,7 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
       continue;  // it is the forecast's
     std::vector<int> counts = segments_to_price(candidate, ranks_, bucket, link_);
     if (candidate.pricing.flow) {
+      if (ranks_ > most_flowing_ranks) continue;
       all.push_back(
           {schedules_.key_of(candidate, counts.front(), bucket, levels, forecast.arrivals_s),
            flowed_s(candidate, counts.front(), bucket, patterns)});

@@ -29,6 +29,9 @@ std::vector<double> in_order(const std::vector<double>& values,
 // upper bound: a rank need not wait for its successor to add. Sorted arrivals.
 std::vector<double> chain_begins_s(const std::vector<double>& arrivals_s, double latency_s);
 
+// From here on no rank has messages for all others at once: measured are 32.
+constexpr int most_flowing_ranks = 64;
+
 class Schedules {
  public:
   Schedules(int ranks, const Link& link) : ranks_(ranks), link_(link) {}

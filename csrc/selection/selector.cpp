@@ -120,7 +120,8 @@ Choice Selector::best_of(const std::vector<Choice>& all, double margin_s, double
   const auto compared_s = [&](const Choice& choice) {
     if (choice.key.algorithm == all.front().key.algorithm) return choice.price_s;
     const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");
-    const bool changes = algorithm.uses == algorithms::Uses::nothing;
+    const bool changes = (algorithm.uses == algorithms::Uses::nothing || algorithm.pricing.flow) &&
+                         choice.key.arrivals_s.empty() && choice.key.ports.empty();
     return choice.price_s + margin_s + (changes ? partners_s : 0);
   };
   return *std::min_element(all.begin(), all.end(), [&](const Choice& a, const Choice& b) {
@@ -147,9 +148,9 @@ Choice Selector::choose_known_beside_others(std::uint64_t elements, std::size_t 
   std::vector<Choice> all;
   for (Choice& choice : price_class(class_)) {
     const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");
-    const bool needs_arrivals =
-        algorithm.uses == algorithms::Uses::times && !algorithm.pricing.flow;
-    if (needs_arrivals || algorithm.dynamic()) continue;
+    // Alike ports that come together are in use all the time in a ring, too.
+    const bool by_ports = algorithm.by_port && !link_.ports.empty();
+    if ((algorithm.uses == algorithms::Uses::times && !by_ports) || algorithm.dynamic()) continue;
     const std::vector<Way> ways(buckets.size(), {&algorithm, choice.key.segments});
     pricing::PortsBusy busy;
     const auto finish_s = rollout_.finish_s(ways, buckets, arrivals_s, arrivals_s, busy);

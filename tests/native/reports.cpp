@@ -49,6 +49,7 @@ std::vector<MonitorMessage> samples(Random& random) {
     ScheduleKey key{"slt", pick(random, 1, 500), {}, 0};
     if (pick(random, 0, 1)) key.arrivals_s = {0, pick(random, 0, 1) ? 0.25 : 1.0, 3, 2};
     if (pick(random, 0, 1)) key.node_of = {0, pick(random, 0, 1), 1, 0};
+    if (pick(random, 0, 1)) key.ports = {1000, pick(random, 1, 2), 1, 65535};
     plan.buckets.push_back({random() >> 30, 4, key});
   }
   return {Report{Started{id, any_time(random), any_times(random)}},
@@ -72,6 +73,8 @@ void check(const MonitorMessage& message) {
         CHECK(std::isfinite(arrival_s) && arrival_s >= 0);
       CHECK(bucket.key.node_of.empty() || bucket.key.node_of.size() == ranks);
       for (const std::int32_t node : bucket.key.node_of) CHECK(node >= 0 && node < ranks);
+      CHECK(bucket.key.ports.empty() || bucket.key.ports.size() == ranks);
+      for (const std::int32_t port : bucket.key.ports) CHECK(port >= 1 && port <= 65535);
     }
   }
 }

@@ -48,6 +48,21 @@ def test_what_comes_to_a_busy_port_waits_in_the_switch():
     assert pat.simulate(schedule, shared(), 100).finish_s == exactly((3, 1, 1))
 
 
+def test_a_slow_receiver_is_no_slow_sender():
+    """Rank 0's 100 bytes for each of 1 and 2 leave by 2; 1's port, a quarter, takes 4 s for them.
+
+    Half of the sending port is for each: 50 bytes/s come to rank 1, whose 25 bytes/s begin at once.
+    Where messages take turns, rank 0 is held up by rank 1 for 4 s.
+    """
+    steps = [[Step("send", peer, 0, 1) for peer in (1, 2)]]
+    steps += [[Step("recv", 0, 0, 1)] for _ in range(2)]
+    schedule = pat.Schedule.from_steps(steps, 1, collective="broadcast")
+    links = [pat.Link(1, rate, 1e12, port_share=0.0) for rate in (100, 25, 100)]
+    network = pat.Network(links, shared_ports=True)
+    assert pat.simulate(schedule, network, 100).finish_s == exactly((2, 5, 3))
+    assert pat.simulate(schedule, pat.Network(links), 100).finish_s == exactly((5, 5, 6))
+
+
 def two_messages(*, bytes_each):
     steps = [
         [Step("send", 1, s, s + 1) for s in (0, 1)],

@@ -1,0 +1,88 @@
+"""Ports: how wide each is, told from rings of neighbours; and on an emulated network."""
+
+import random
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.lab import Network
+from benchmarks.lab.namespaces import available
+from patallreduce.communicator.port_meter import measure_ports
+
+PROGRAM = """
+import torch, torch.distributed as dist
+import patallreduce as pat
+dist.init_process_group("gloo")
+comm = pat.Communicator(timeout_s=60.0)
+values = torch.full((1 << 18,), float(dist.get_rank() + 1))
+comm.all_reduce(values)
+assert bool((values == 10).all())
+print("|".join([comm.stats()[-1]["schedule"], *(f"{port:.2f}" for port in comm.link.ports)]))
+comm.close()
+dist.destroy_process_group()
+"""
+
+
+def rings_of(ports, noise=0.0):
+    """What a ring measures where ports are so wide; how many were measured."""
+    drawn, rings = random.Random(1), []
+
+    def pair_rates(order):
+        assert sorted(order) == list(range(len(ports)))
+        rings.append(order)
+        return [
+            min(ports[order[place - 1]], ports[port]) * drawn.uniform(1 - noise, 1)
+            for place, port in enumerate(order)
+        ]
+
+    return pair_rates, rings
+
+
+@st.composite
+def mostly_wide(draw):
+    narrow = draw(st.lists(st.sampled_from([0.5, 0.25, 0.1]), max_size=11))
+    wide = draw(st.integers(max(len(narrow) + 1, 3), len(narrow) + 12))
+    return draw(st.permutations(narrow + [1.0] * wide))
+
+
+@settings(max_examples=300, deadline=None)
+@given(mostly_wide())
+def test_every_port_is_found_where_most_are_wide(ports):
+    pair_rates, rings = rings_of(ports, noise=0.1)
+    found = measure_ports(pair_rates, len(ports))
+    if min(ports) == 1.0:
+        assert found == []
+        assert len(rings) == 2
+    else:
+        assert found == pytest.approx(ports, rel=0.11)
+
+
+def test_half_of_all_ports_narrow_in_turn():
+    ports = [1.0, 0.5] * 4
+    assert measure_ports(rings_of(ports)[0], 8) == ports
+
+
+def test_few_ports_cannot_be_told_apart():
+    for count in (1, 2):
+        assert measure_ports(rings_of([1.0, 0.1][:count])[0], count) == []
+
+
+def test_ports_that_are_nearly_alike_are_alike():
+    assert measure_ports(rings_of([1.0, 0.9, 0.8, 1.0])[0], 4) == []
+
+
+@pytest.mark.network
+def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tmp_path):
+    if not available() or available().how != "root":
+        pytest.skip(f"no namespaces: {available().reason or available().how}")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    with Network(4, [200e6, 200e6, 50e6, 200e6]) as network:
+        results = network.run([sys.executable, str(program)], timeout_s=50, show="none")
+    lines = {result.output.strip().splitlines()[-1] for result in results}
+    assert len(lines) == 1
+    schedule, *ports = lines.pop().split("|")
+    assert schedule.startswith("direct_exchange")
+    assert [float(port) for port in ports] == pytest.approx([4, 4, 1, 4], rel=0.1)
