@@ -135,7 +135,8 @@ void bind_algorithms(py::module_& m) {
         return py::make_tuple(shift.key, shift.blocks, shift.taking_part);
       },
       "order"_a, "node_of"_a = std::vector<std::int32_t>{},
-      "The same of a shift by one in the order of these numbers, one per rank: its key, its blocks, "
+      "The same of a shift by one in the order of these numbers, one per rank: its key, its "
+      "blocks, "
       "and the ranks that take part, in that order.");
   m.def("table_key", &algorithms::table_key, "message_bytes"_a, "ranks"_a);
   m.def("swap_key", &algorithms::swap_key, "ranks"_a);

@@ -231,7 +231,8 @@ void bind_simulation(py::module_& m) {
       "schedules; (sends_until_s, receives_until_s) per rank). A collective is (Simulation, "
       "message_bytes, ranks, arrivals_s, pieces): the rank at each place, or [], when it arrives, "
       "from 0 on, and in how many pieces each message is handed on (1 where ports are shared, as "
-      "of Network). `busy`: the ports' times before, as returned; shared ports leave none. `turn`: which of a port's ready sends leaves next: that of the "
+      "of Network). `busy`: the ports' times before, as returned; shared ports leave none. `turn`: "
+      "which of a port's ready sends leaves next: that of the "
       "first_collective, of the last_collective, or of the one with the least_left to do. Raises "
       "ScheduleError for what makes no sense.");
   bind_network(m);

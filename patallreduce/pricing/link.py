@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patallreduce import _core
 
@@ -64,6 +64,18 @@ class Link:
         """(P,) whole numbers up to 1000 that compare the ports; empty: all alike."""
         found = [max(round(port / max(self.ports) * _WIDEST), 1) for port in self.ports]
         return found if len(set(found)) > 1 else []
+
+    def by_port(self) -> list[Link]:
+        """(P,) links, one of each port, that have no others; [] where all are alike."""
+        return [
+            replace(
+                self,
+                bytes_per_s=self.bytes_per_s * port,
+                transfers_s=tuple((size, seconds / port) for size, seconds in self.transfers_s),
+                ports=(),
+            )
+            for port in self.ports
+        ]
 
     def transfer_s(self, message_bytes: int) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""

@@ -114,6 +114,8 @@ class Network:
 
 def native(network: Model | Network) -> _core.Network:
     """The network as the core takes it."""
+    if isinstance(network, Link) and network.ports:
+        network = Network(network.by_port(), shared_ports=True)
     if not isinstance(network, Network):
         network = Network(network)
     result = _core.Network()

@@ -58,7 +58,9 @@ def problems(draw):
         "ranks": ranks,
         "segments": draw(st.sampled_from([1, 2, ranks, 3 * ranks + 1, 8 * ranks])),
         "arrivals_s": draw(
-            st.none() | st.lists(st.floats(0, 1e12), **by_rank) | st.lists(st.floats(0, 3), **by_rank)
+            st.none()
+            | st.lists(st.floats(0, 1e12), **by_rank)
+            | st.lists(st.floats(0, 3), **by_rank)
         ),
         "segment_time_s": draw(st.sampled_from([0.0, 1e-9, 0.1, 1.0])),
         "ports": draw(st.none() | st.lists(st.floats(1e-6, 1e6), **by_rank)),

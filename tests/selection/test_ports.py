@@ -24,9 +24,7 @@ def on_these_ports(choice, arrivals_s):
         segment_time_s=segment_time_s,
         ports=LINK.ports if algorithm.by_port else None,
     )
-    links = [pat.Link(100e-6, 12.5e6 * port) for port in LINK.ports]
-    network = pat.Network(links, shared_ports=algorithm.shares_ports)
-    return pat.simulate(schedule, network, MESSAGE_BYTES, arrivals_s)
+    return pat.simulate(schedule, LINK, MESSAGE_BYTES, arrivals_s)
 
 
 def test_together_all_exchange_directly():

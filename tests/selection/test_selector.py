@@ -29,7 +29,7 @@ def price_all(arrivals_s, errors_s=()):
 
 
 def after_s(choice, arrivals_s):
-    """From the last arrival until the last result of a choice, on ports shared as it shares them."""
+    """From the last arrival until the last result of a choice, on ports that it may share."""
     shared = _core.find_algorithm(choice[0], "all_reduce").shares_ports
     network = pat.Network(LINK, shared_ports=shared)
     return pat.simulate(made(choice), network, MESSAGE_BYTES, arrivals_s).after_last_arrival_s
