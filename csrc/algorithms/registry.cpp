@@ -97,10 +97,11 @@ const std::vector<Algorithm>& algorithms() {
               halving_segments},
              {power_of_two_within, halving_segments_to_price, estimate_halving}),
       timed(
-          priced(by_port({"direct_exchange", "all_reduce",
-                          "Chan, Heimlich, Purkayastha, van de Geijn, Concurrency Computat. 19 "
-                          "(2007), section 4; shares by arrival and bandwidth: ours",
-                          Uses::times, direct_exchange, direct_exchange_segments}),
+          priced(by_node(
+                     by_port({"direct_exchange", "all_reduce",
+                              "Chan, Heimlich, Purkayastha, van de Geijn, Concurrency Computat. 19 "
+                              "(2007), section 4; shares by arrival and bandwidth: ours",
+                              Uses::times, direct_exchange, direct_exchange_segments})),
                  {part_per_rank, direct_exchange_segments_to_price, nullptr, flow_direct_exchange}),
           part_time),
       of_the_tree({"reproducible", "all_reduce",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
 
 namespace patallreduce::algorithms {
@@ -85,28 +86,52 @@ Numbers Shares::earliest() const {
   return most(fit(low) ? low : high);
 }
 
-std::vector<std::int32_t> shares(const Problem& problem) {
-  const auto ranks = std::size_t(problem.ranks);
-  std::vector<double> arrivals(ranks, 0);
-  double data_s = problem.segment_time_s * problem.ranks;
-  if (!problem.ports.empty()) {
-    const auto [narrowest, widest] =
-        std::minmax_element(problem.ports.begin(), problem.ports.end());
+Owners owners(const Problem& problem) {
+  const auto arrival_s = [&](std::int32_t rank) {
+    return problem.arrivals_s.empty() ? 0.0 : problem.arrivals_s[std::size_t(rank)];
+  };
+  Owners owners;
+  std::vector<std::int32_t> ports;
+  std::map<std::int32_t, int> numbers;  // in the order of their first ranks
+  for (std::int32_t rank = 0; rank < problem.ranks; ++rank) {
+    const std::int32_t node = problem.node_of.empty() ? rank : problem.node_of[std::size_t(rank)];
+    const auto [number, found] = numbers.emplace(node, int(numbers.size()));
+    owners.node_of.push_back(number->second);
+    if (found) {
+      owners.members.emplace_back();
+      owners.arrivals_s.push_back(0);
+      if (!problem.ports.empty()) ports.push_back(problem.ports[std::size_t(rank)]);
+    }
+    owners.members[std::size_t(number->second)].push_back(rank);
+    double& last_s = owners.arrivals_s[std::size_t(number->second)];
+    last_s = std::max(last_s, arrival_s(rank));
+  }
+  for (auto& members : owners.members)
+    std::stable_sort(members.begin(), members.end(),
+                     [&](std::int32_t a, std::int32_t b) { return arrival_s(a) < arrival_s(b); });
+  const std::size_t count = owners.members.size();
+  if (count == 1) {
+    owners.shares = {problem.segments};
+    return owners;
+  }
+  double data_s = problem.segment_time_s * double(count);
+  if (!ports.empty()) {
+    const auto [narrowest, widest] = std::minmax_element(ports.begin(), ports.end());
     data_s = data_s * *narrowest / *widest;
   }
-  for (std::size_t rank = 0; rank < problem.arrivals_s.size() && data_s > 0; ++rank)
-    arrivals[rank] = problem.arrivals_s[rank] / data_s;
-  const Numbers owned = Shares(arrivals, problem.ports).earliest();
+  std::vector<double> arrivals(count, 0);
+  for (std::size_t node = 0; node < count && data_s > 0; ++node)
+    arrivals[node] = owners.arrivals_s[node] / data_s;
+  const Numbers owned = Shares(arrivals, ports).earliest();
   const Number sum = std::accumulate(owned.begin(), owned.end(), Number(0));
   Number so_far = 0, given = 0;
-  std::vector<std::int32_t> shares;
   for (const Number share : owned) {
     so_far += share;
     const Number until = (so_far * problem.segments + sum / 2) / sum;
-    shares.push_back(std::int32_t(until - given));
+    owners.shares.push_back(std::int32_t(until - given));
     given = until;
   }
-  return shares;
+  return owners;
 }
 
 }  // namespace patallreduce::algorithms

@@ -57,7 +57,15 @@ class Shares {
   std::int64_t all_unsent_ = 0;
 };
 
-// Per rank, segments; their sum is problem.segments. Two ranks or more.
-std::vector<std::int32_t> shares(const Problem& problem);
+// Who owns which share: nodes, or ranks where no two share one.
+struct Owners {
+  std::vector<std::vector<std::int32_t>> members;  // ranks of each, in order of arrival
+  std::vector<int> node_of;                        // by rank
+  std::vector<double> arrivals_s;                  // of their last ranks
+  std::vector<std::int32_t> shares;                // segments; their sum is problem.segments
+};
+
+// A node's port is its first rank's.
+Owners owners(const Problem& problem);
 
 }  // namespace patallreduce::algorithms

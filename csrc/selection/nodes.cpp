@@ -66,6 +66,10 @@ ScheduleKey Nodes::of_ranks(ScheduleKey key, std::uint64_t elements,
   const int whole = (key.segments + ranks_ - 1) / ranks_ * ranks_;
   key.segments = int(std::clamp<std::uint64_t>(elements, 1, std::uint64_t(whole)));
   key.node_of = node_of_;
+  if (!key.ports.empty()) {
+    const std::vector<std::int32_t> of_nodes = std::exchange(key.ports, {});
+    for (const std::int32_t node : node_of_) key.ports.push_back(of_nodes[std::size_t(node)]);
+  }
   if (key.arrivals_s.empty()) return key;
   const std::vector<double> of_nodes = std::exchange(key.arrivals_s, by_rank(key.arrivals_s));
   std::vector<int> before(of_nodes.size(), most_ranks_ - 1);  // the node's last rank
@@ -81,6 +85,7 @@ ScheduleKey Nodes::of_ranks(ScheduleKey key, std::uint64_t elements,
 ScheduleKey Nodes::of_nodes(ScheduleKey key) const {
   if (!shared()) return key;
   key.node_of.clear();
+  key.ports.clear();  // the link has them
   key.segment_time_s /= most_ranks_;
   key.arrivals_s = latest(key.arrivals_s);
   for (double& arrival_s : key.arrivals_s) arrival_s = std::floor(arrival_s / most_ranks_);

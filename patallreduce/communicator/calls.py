@@ -131,6 +131,10 @@ def settle(
             refused("algorithm", f"one of {', '.join(known)}", name, rank) + nearest(name, known)
         )
     algorithm = _core.find_algorithm(name, request.collective)
+    ports = link().widths if algorithm.by_port else []
+    if ports and nodes:  # one for each node, in the order of their first ranks
+        numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
+        ports = [ports[numbers[node]] for node in nodes]
     nodes = nodes if algorithm.by_node else ()
     parts = len(set(nodes)) or ranks
     if segments is None:
@@ -148,7 +152,6 @@ def settle(
             f"on rank {rank}"
         )
     alike = len(set(hints)) <= 1
-    ports = link().widths if algorithm.by_port else []
     times = algorithm.times(parts, segments, message_bytes, alike, segment_time_s, link)
     return _core.Call(
         elements,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 
-BY_NODE = ("ring", "slt", "prr")
+BY_NODE = ("ring", "slt", "prr", "direct_exchange")
 MESSAGE_BYTES = 4 << 20
 PORT_BYTES_PER_S = 25e6
 TRANSFER_S = MESSAGE_BYTES / PORT_BYTES_PER_S  # M * beta
@@ -48,17 +48,22 @@ def problems(draw):
 @settings(max_examples=400, deadline=None)
 @given(problems())
 def test_any_nodes_give_a_right_schedule_that_enters_each_node_once(problem):
-    if problem["name"] != "prr":
+    if problem["name"] not in ("prr", "direct_exchange"):
         del problem["segment_time_s"]
     schedule = pat.schedule(**problem)
 
     pat.verify(schedule)
 
     counts = entries(schedule, problem["nodes"])
-    assert set(counts.values()) <= {1}
     others = len(set(problem["nodes"])) - 1
     of_sums = [key for key in counts if key[2] == "recv_reduce"]
-    assert len(of_sums) == others * problem["segments"]
+    assert sum(counts[key] for key in of_sums) == others * problem["segments"]
+    assert {counts[key] for key in counts if key not in of_sums} <= {1}
+    if problem["name"] == "direct_exchange":  # each segment enters its owner's node alone
+        assert len(of_sums) == (problem["segments"] if others else 0)
+        assert {counts[key] for key in of_sums} <= {others}
+    else:
+        assert {counts[key] for key in of_sums} <= {1}
 
 
 @pytest.mark.parametrize("name", BY_NODE)

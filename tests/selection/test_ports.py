@@ -83,9 +83,9 @@ def test_a_link_of_other_ranks_is_refused():
 
 
 def test_ports_by_node():
-    """Of nodes, where ranks share any: what works by node is chosen, with the narrowest's times."""
+    """Of nodes, where ranks share any."""
     link = pat.Link(100e-6, 12.5e6, ports=(1.0, 2.0, 2.0))
     selector = _core.Selector(6, link, [0, 0, 1, 1, 2, 2])
-    assert selector.choose(ELEMENTS, 4, [0.0] * 6)[0] == "ring"
+    assert selector.choose(ELEMENTS, 4, [0.0] * 6)[0] == "direct_exchange"
     with pytest.raises(pat.ScheduleError, match="one port for each of 2, got 3"):
         _core.Selector(6, link, [0, 0, 0, 1, 1, 1])

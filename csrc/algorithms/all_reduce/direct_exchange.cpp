@@ -8,10 +8,15 @@
 // All owners' segments are on their way at the same pace, so that sums leave while other segments
 // still come in, and both directions of a port are in use.
 //
-//   messages   2 (P - 1) per segment, each rank's port carries 1 + (P - 2) x_i of the data
-//   depth      2, however many ranks
+// Where ranks share nodes, nodes own shares, and their ranks the segments of these in turn. A
+// segment is summed within each node, from rank to rank in order of arrival, before it leaves for
+// its owner; its sum comes to one rank of each node, which hands it to the others there.
+//
+//   messages   2 (P - 1) per segment, of these 2 (N - 1) between N nodes; each port carries
+//              1 + (N - 2) x_i of the data
+//   depth      2, however many ranks; within a node, its ranks
 //   sum order  the owner's value, then the others' as they arrive, together: downward from the
-//              owner, modulo P; predictions change bits
+//              owner, modulo N; predictions change bits
 //   source     reduce-scatter and all-gather by direct exchange: Chan, Heimlich, Purkayastha,
 //              van de Geijn, Concurrency Computat. 19 (2007), section 4; the shares: ours
 #include <algorithm>
@@ -34,65 +39,113 @@ namespace {
 
 constexpr double most_cuts = 32;  // of a share
 
-// By segment, its owner.
-std::vector<int> owners_of(const std::vector<std::int32_t>& shares) {
-  std::vector<int> owners;
-  for (std::size_t rank = 0; rank < shares.size(); ++rank)
-    owners.insert(owners.end(), std::size_t(shares[rank]), int(rank));
-  return owners;
+struct Segment {
+  int number, node;    // its owner's
+  std::int64_t place;  // in the node's share
+};
+
+// Owners in turn, by how much of the share comes before.
+std::vector<Segment> in_turn(const std::vector<std::int32_t>& shares) {
+  std::vector<Segment> segments;
+  for (std::size_t node = 0; node < shares.size(); ++node)
+    for (std::int32_t place = 0; place < shares[node]; ++place)
+      segments.push_back({int(segments.size()), int(node), place});
+  std::stable_sort(segments.begin(), segments.end(), [&](const Segment& a, const Segment& b) {
+    return (2 * a.place + 1) * shares[std::size_t(b.node)] <
+           (2 * b.place + 1) * shares[std::size_t(a.node)];
+  });
+  return segments;
 }
 
-// The segments, owners in turn, by how much of its owner's share comes before.
-std::vector<int> in_turn(const std::vector<std::int32_t>& shares) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> before;  // twice the middle, of the share
-  for (const std::int32_t share : shares)
-    for (std::int32_t i = 0; i < share; ++i) before.emplace_back(2 * i + 1, share);
-  std::vector<int> order(before.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return before[a].first * before[b].second < before[b].first * before[a].second;
-  });
-  return order;
-}
+// One rank's part.
+class Exchange {
+ public:
+  Exchange(const Problem& problem, int rank)
+      : owners_(owners(problem)),
+        rank_(rank),
+        nodes_(int(owners_.members.size())),
+        node_(owners_.node_of[std::size_t(rank)]) {
+    for (int distance = 1; distance < nodes_; ++distance)
+      as_they_arrive_.push_back((node_ + nodes_ - distance) % nodes_);
+    std::stable_sort(as_they_arrive_.begin(), as_they_arrive_.end(), [&](int a, int b) {
+      return owners_.arrivals_s[std::size_t(a)] < owners_.arrivals_s[std::size_t(b)];
+    });
+  }
+
+  // Segments of different nodes that are as far: first those of the nodes that follow this one, so
+  // that no two begin with the same.
+  Steps steps() {
+    const std::vector<Segment> segments = in_turn(owners_.shares);
+    for (auto begin = segments.begin(), end = begin; begin != segments.end(); begin = end) {
+      while (end != segments.end() && (end == begin || end->node > (end - 1)->node)) ++end;
+      std::vector<Segment> row(begin, end);
+      std::sort(row.begin(), row.end(), [&](const Segment& a, const Segment& b) {
+        return distance(a.node) < distance(b.node);
+      });
+      const bool owns = row.front().node == node_;
+      for (auto other = row.begin() + owns; other != row.end(); ++other) give(*other);
+      if (owns && owner(row.front()) == rank_) {
+        sum(row.front());
+      } else if (owns) {
+        give(row.front());
+        get(row.front());
+      }
+      for (auto other = row.begin() + owns; other != row.end(); ++other) get(*other);
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  const std::vector<std::int32_t>& members(int node) const {
+    return owners_.members[std::size_t(node)];
+  }
+  int distance(int node) const { return (node + nodes_ - node_) % nodes_; }
+  // Of that node the rank that has to do with it first, or alone.
+  int in_charge(const Segment& segment, int node) const {
+    return members(node)[std::size_t(segment.place) % members(node).size()];
+  }
+  int owner(const Segment& segment) const { return in_charge(segment, segment.node); }
+
+  void step(Verb verb, int peer, const Segment& segment) {
+    steps_.push_back({verb, peer, segment.number, segment.number + 1});
+  }
+
+  void give(const Segment& segment) {
+    std::vector<std::int32_t> chain = members(node_);
+    if (segment.node == node_) chain.erase(std::find(chain.begin(), chain.end(), owner(segment)));
+    const auto own = std::find(chain.begin(), chain.end(), rank_);
+    if (own != chain.begin()) step(Verb::recv_reduce, *(own - 1), segment);
+    step(Verb::send, own + 1 == chain.end() ? owner(segment) : *(own + 1), segment);
+  }
+
+  void sum(const Segment& segment) {
+    std::vector<std::int32_t> mates = members(node_);
+    mates.erase(std::find(mates.begin(), mates.end(), rank_));
+    if (!mates.empty()) step(Verb::recv_reduce, mates.back(), segment);
+    for (const int other : as_they_arrive_) step(Verb::recv_reduce, members(other).back(), segment);
+    for (int other = 1; other < nodes_; ++other)
+      step(Verb::send, in_charge(segment, (node_ + other) % nodes_), segment);
+    for (const std::int32_t mate : mates) step(Verb::send, mate, segment);
+  }
+
+  void get(const Segment& segment) {
+    const int here = in_charge(segment, node_);
+    const bool at_first = segment.node != node_ && here == rank_;
+    step(Verb::recv, at_first ? owner(segment) : here, segment);
+    for (const std::int32_t mate : members(node_))
+      if (at_first && mate != rank_) step(Verb::send, mate, segment);
+  }
+
+  const Owners owners_;
+  const int rank_, nodes_, node_;
+  std::vector<int> as_they_arrive_;  // the other nodes
+  Steps steps_;
+};
 
 }  // namespace
 
 Steps direct_exchange(const Problem& problem, int rank) {
-  const int ranks = problem.ranks;
-  Steps steps;
-  if (ranks == 1) return steps;
-  const std::vector<std::int32_t> shares = algorithms::shares(problem);
-  const std::vector<int> owners = owners_of(shares), order = in_turn(shares);
-  const auto arrival_s = [&](int other) {
-    return problem.arrivals_s.empty() ? 0 : problem.arrivals_s[std::size_t(other)];
-  };
-  std::vector<int> others;  // downward from this rank
-  for (int distance = 1; distance < ranks; ++distance)
-    others.push_back((rank + ranks - distance) % ranks);
-  std::vector<int> as_they_arrive = others;
-  std::stable_sort(as_they_arrive.begin(), as_they_arrive.end(),
-                   [&](int a, int b) { return arrival_s(a) < arrival_s(b); });
-
-  // Segments of different owners that are as far: first those of the ranks that follow this one, so
-  // that no two ranks begin with the same.
-  const auto owner = [&](int segment) { return owners[std::size_t(segment)]; };
-  for (auto begin = order.begin(), end = begin; begin != order.end(); begin = end) {
-    while (end != order.end() && (end == begin || owner(*end) > owner(*(end - 1)))) ++end;
-    std::vector<int> row(begin, end);
-    std::sort(row.begin(), row.end(), [&](int a, int b) {
-      return (owner(a) + ranks - rank) % ranks < (owner(b) + ranks - rank) % ranks;
-    });
-    for (const int s : row)
-      if (owner(s) != rank) steps.push_back({Verb::send, owner(s), s, s + 1});
-    if (const int s = row.front(); owner(s) == rank) {
-      for (const int other : as_they_arrive) steps.push_back({Verb::recv_reduce, other, s, s + 1});
-      for (auto other = others.rbegin(); other != others.rend(); ++other)
-        steps.push_back({Verb::send, *other, s, s + 1});
-    }
-    for (const int s : row)
-      if (owner(s) != rank) steps.push_back({Verb::recv, owner(s), s, s + 1});
-  }
-  return steps;
+  return problem.ranks == 1 ? Steps() : Exchange(problem, rank).steps();
 }
 
 // Filling and draining take two segments of a share; every one costs a rank 2 (P - 1) messages.
