@@ -8,13 +8,13 @@ import re
 
 import pytest
 
-from tests.figures import architecture, collectives, costs, demo, nodes, reproducible, training
+from tests.figures import architecture, collectives, costs, demo, nodes, ports, reproducible, training
 from tests.figures.not_measured import NOT_MEASURED
 from tests.figures.records import RESULTS, ROOT, Figure, load
 
 FIGURES = [
     figure
-    for subject in (training, nodes, collectives, demo, costs, reproducible, architecture)
+    for subject in (training, nodes, ports, collectives, demo, costs, reproducible, architecture)
     for figure in subject.figures()
 ]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
