@@ -21,7 +21,7 @@ struct Link {
   double port_share = 0.25;
   // By rank, or by node: 1 to schedule::most_port_width, to compare its port's bandwidth with the
   // others'. bytes_per_s and transfers_s are the narrowest's. Empty: alike.
-  std::vector<std::int32_t> ports;
+  std::vector<std::int32_t> ports = {};
 
   double transfer_s(double message_bytes) const;
   // Of the widest port, over the narrowest's.
