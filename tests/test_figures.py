@@ -8,7 +8,16 @@ import re
 
 import pytest
 
-from tests.figures import architecture, collectives, costs, demo, nodes, ports, reproducible, training
+from tests.figures import (
+    architecture,
+    collectives,
+    costs,
+    demo,
+    nodes,
+    ports,
+    reproducible,
+    training,
+)
 from tests.figures.not_measured import NOT_MEASURED
 from tests.figures.records import RESULTS, ROOT, Figure, load
 
