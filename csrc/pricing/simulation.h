@@ -68,8 +68,8 @@ class Simulation {
  private:
   friend class PreparedSteps;
   friend std::vector<std::vector<double>> run_together(const std::vector<InFlight>& collectives,
-                                                       const Link& link, PortsBusy& busy,
-                                                       Turn turn, bool shared_ports);
+                                                       const Link& link, PortsBusy& busy, Turn turn,
+                                                       bool shared_ports);
   struct Task {  // a step, numbered across ranks: those of rank r come before those of r + 1
     std::int32_t peer, first, last;
     std::int32_t partner;  // the other end of the message
