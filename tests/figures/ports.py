@@ -23,7 +23,7 @@ def rates(network: str) -> tuple[float, ...]:
 
 def single() -> Iterator[Figure]:
     file = "unequal.jsonl"
-    cases = {(r["network"], r["delay_s"]) for r in load(file)}
+    cases = dict.fromkeys((r["network"], r["delay_s"]) for r in load(file))
     transfer_s = min(r["Mbeta_s"] for r in load(file))  # between two of the widest ports
     yield Figure(PAGE, f"M*beta of a wide port, {ms(transfer_s)}", "medians", file)
     for network, delay_s in cases:
@@ -54,7 +54,7 @@ def training() -> Iterator[Figure]:
 def spread() -> Iterator[Figure]:
     file = "spread.jsonl"
     names = {3: "three by 0.5 s", 7: "seven, by 20 ms each", 4: "four, by up to 120 ms"}
-    cases = {(r["ranks"], tuple(r["arrivals_s"])) for r in load(file)}
+    cases = dict.fromkeys((r["ranks"], tuple(r["arrivals_s"])) for r in load(file))
     for ranks, arrivals_s in cases:
         rows = [r for r in load(file) if r["arrivals_s"] == list(arrivals_s)]
         of = {r["algorithm"]: r for r in rows if r["ranks"] == ranks}
