@@ -60,7 +60,7 @@ def lower_bound(
     must take others' contributions and results at once.
 
     Args:
-        link: Between any two ranks; or a network of `Link`s, whose ports messages are taken to
+        link: Between any two ranks; or a network of links, whose ports messages are taken to
             share without loss.
         message_bytes: Of the whole bucket, >= 0; or (buckets,) of each.
         arrivals_s: (P,) seconds on one clock, finite; or (buckets, P).
