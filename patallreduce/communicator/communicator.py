@@ -154,7 +154,7 @@ class Communicator(Collectives):
 
     @property
     def nodes(self) -> list[int]:
-        """(P,) the node of each rank: those of one share a host, and its port to the others.
+        """The node of each rank. Those of one share a host, and its port to the others.
 
         Empty where no two ranks do, or all do, or PATALLREDUCE_NODES=0 has it so.
         """

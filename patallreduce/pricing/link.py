@@ -61,7 +61,7 @@ class Link:
 
     @property
     def widths(self) -> list[int]:
-        """Whole numbers up to 1000 that compare the ports, one by rank; none where all are alike."""
+        """Whole numbers up to 1000 that compare the ports; none where all are alike."""
         found = [max(round(port / max(self.ports) * _WIDEST), 1) for port in self.ports]
         return found if len(set(found)) > 1 else []
 
