@@ -55,7 +55,8 @@ def schedule(
         sum_s: The same: what of a round is the sum, during which the ports are free.
         nodes: (P,) the node of each rank, 0 to P - 1: ranks of one node share its port to the
             others. `ring`, `slt` and `prr` then let every segment enter a node once, and once more
-            as a result; other algorithms take no account of it. Default: no two ranks share one.
+            as a result; in `direct_exchange` nodes own shares; other algorithms take no account
+            of it. Default: no two ranks share one.
         ports: (P,) bandwidth of each rank's port, > 0, in any unit. `direct_exchange` has ranks own
             shares of the data by it; others take no account of it. Default: all alike.
 

@@ -63,7 +63,16 @@ def spread() -> Iterator[Figure]:
         yield Figure(PAGE, f"| {ranks} | {late} | {times} |", "medians", file)
 
 
+def unlearned() -> Iterator[Figure]:
+    file = "spread.jsonl"
+    few, many = (
+        ms(after_s(one(file, ranks=ranks, delay_s=0.0, algorithm="auto"))) for ranks in (8, 16)
+    )
+    yield Figure(PAGE, f"takes {few} with 8 ranks and {many} with 16", "medians", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from single()
     yield from training()
     yield from spread()
+    yield from unlearned()
