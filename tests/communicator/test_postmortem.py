@@ -45,7 +45,8 @@ def test_a_late_rank_is_named(processes, tmp_path):
     assert [call["number"] for call in record["last"]] == [0, 1, 2, 3]
     assert record["completed"] == 3
     (waiting,) = record["waiting"]
-    assert record["at_s"] - waiting["arrival_s"] >= 1
+    # Rank 2 may have called a moment earlier: its deadline is then the one that all ranks hear of.
+    assert record["at_s"] - waiting["arrival_s"] > 0.5
 
 
 def test_a_killed_rank_leaves_none(processes, tmp_path):
