@@ -30,6 +30,7 @@ constexpr int warm_up_iterations = 2;
 constexpr std::size_t most_regimes = 64, most_decided = 64;
 // Of the transfer time of an iteration's messages.
 constexpr double least_lateness = 0.25, long_lateness = 1;
+constexpr double most_doublings = 5;  // of the least lateness
 
 double last_of(const IterationRecord& record, std::vector<double> BucketRecord::* times,
                std::size_t rank) {
@@ -122,7 +123,8 @@ double Guards::error_s() const {
   return wrong_s(planned_late_s_) + wrong_s(plain_late_s_);
 }
 
-Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double scale_s) {
+Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double last_s,
+                                 double scale_s) {
   const auto late = [&](double by_s) {
     return std::count_if(lateness_s.begin(), lateness_s.end(),
                          [&](double rank_s) { return rank_s >= by_s; });
@@ -131,10 +133,18 @@ Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double s
   const auto level = [](std::ptrdiff_t ranks) {
     return ranks < 3 ? static_cast<int>(ranks) : 2 + std::ilogb(static_cast<double>(ranks));
   };
-  return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s))};
+  if (scale_s > 0 && !std::isnan(last_s)) {
+    const double doublings =
+        std::clamp(std::log2(last_s / (least_lateness * scale_s)), 0.0, most_doublings);
+    if (std::abs(doublings - last_doublings_) > 1) last_doublings_ = std::round(doublings);
+  }
+  return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s)),
+          static_cast<int>(last_doublings_)};
 }
 
-Way Guards::choose(std::int64_t iteration, const Regime& regime) {
+Way Guards::choose(std::int64_t iteration, const std::vector<double>& lateness_s, double last_s,
+                   double scale_s) {
+  const Regime regime = regime_of(lateness_s, last_s, scale_s);
   const auto before = guards_.find(regime_);
   const Way kept = before == guards_.end() ? Way::planned : before->second.kept();
   if (regime == next_regime_ || decided_.empty()) regime_ = regime;

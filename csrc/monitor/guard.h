@@ -6,18 +6,19 @@
 // before. How long anybody computes or pauses, which no plan changes, is not in it; whom the
 // all-reduce before let go late is.
 //
-// Each way is measured by itself, for each regime of arrivals (how many ranks are late again and
-// again, and by how much). A loop begins with plans, a regime with what the one before was kept to,
-// and tries the other after 3 iterations that had one, unless nothing can be gained without plans.
-// What was slower is tried again after 16 iterations, or 64 if it was slower by more than a tenth
-// of an iteration, then after four times as many, and so on. A trial takes 2 iterations, or 1 if
-// that is as clear, and one more at either end, which count for neither way, as the first 2 of a
-// loop. So of its first 200 iterations in one regime at most 16 run the slower way or show its
-// traces, and at most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of
-// x, or less than 1 % of an iteration. Plans are also tried again once they would have won twice of
-// what they would have won at the trial before: up to a whole iteration, that is 7 times. Ranks
-// that are now in one regime, now in another make trials that are never measured: so none with
-// plans begins while those of all regimes have cost more than 1 % of the loop's time.
+// Each way is measured by itself, for each regime of arrivals: how many ranks are late again and
+// again, and by how much, and how late the last rank usually is, whoever that may be. A loop begins
+// with plans, a regime with what the one before was kept to, and tries the other after 3 iterations
+// that had one, unless nothing can be gained without plans. What was slower is tried again after 16
+// iterations, or 64 if it was slower by more than a tenth of an iteration, then after four times as
+// many, and so on. A trial takes 2 iterations, or 1 if that is as clear, and one more at either
+// end, which count for neither way, as the first 2 of a loop. So of its first 200 iterations in one
+// regime at most 16 run the slower way or show its traces, and at most 10 where it is clearly
+// slower: a way that takes x longer costs at most 5 % of x, or less than 1 % of an iteration. Plans
+// are also tried again once they would have won twice of what they would have won at the trial
+// before: up to a whole iteration, that is 7 times. Ranks that are now in one regime, now in
+// another make trials that are never measured: so none with plans begins while those of all regimes
+// have cost more than 1 % of the loop's time.
 //
 // A trial also disturbs: ranks need some iterations to fall into step again. So the model is heard
 // where it has been right: it says when each iteration will end as soon as all have arrived. While
@@ -80,15 +81,14 @@ class Guard {
 // The guards of one loop.
 class Guards {
  public:
-  // How many ranks are late again and again, by levels of lateness.
+  // How many ranks are late again and again, by levels of lateness; the last rank's level.
   using Regime = std::vector<int>;
 
-  // lateness_s: per rank, what it lastingly computes longer than the median rank. scale_s: what
-  // the iteration's messages take to transfer.
-  static Regime regime_of(const std::vector<double>& lateness_s, double scale_s);
-
-  // What an iteration shall be.
-  Way choose(std::int64_t iteration, const Regime& regime);
+  // What an iteration shall be. lateness_s: per rank, what it lastingly computes longer than the
+  // median rank. last_s: what the last rank, whoever it is, usually computes longer (NaN: unknown).
+  // scale_s: what the iteration's messages take to transfer.
+  Way choose(std::int64_t iteration, const std::vector<double>& lateness_s, double last_s,
+             double scale_s);
   // What its plan is to win; 0: no plan was better than none.
   void promise(std::int64_t iteration, double promised_s);
   // Once all ranks have arrived: when the last one will have its last result, by the model.
@@ -112,10 +112,13 @@ class Guards {
     double expected_end_s = NAN;
   };
 
+  Regime regime_of(const std::vector<double>& lateness_s, double last_s, double scale_s);
   double error_s() const;
   bool may_try(const Guard& guard) const;
 
   std::map<Regime, Guard> guards_;
+  // Of the last rank's usual lateness, from the least that counts; kept until it is off by one.
+  double last_doublings_ = 0;
   Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
   std::vector<Decided> decided_;  // not over yet
   std::optional<Decided> last_;   // that is over

@@ -107,10 +107,9 @@ void Leader::start(Loop& loop, const IterationId& id, const Records& records) co
 bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {
   if (!choose_.plan || !guarded_) return false;
   std::optional<Way> way = loop.guards.chosen(iteration);
-  if (!way) {
-    const auto regime = Guards::regime_of(loop.ranks.lateness_s(), transfer_s(loop));
-    way = loop.guards.choose(iteration, regime);
-  }
+  if (!way)
+    way = loop.guards.choose(iteration, loop.ranks.lateness_s(), loop.ranks.last_s(),
+                             transfer_s(loop));
   return *way == Way::plain || !loop.looks_for_plan(iteration);
 }
 
@@ -134,6 +133,7 @@ bool Leader::Loop::promises_enough() const {
 bool Leader::Loop::looks_for_plan(std::int64_t iteration) {
   if (looked_in != guards.regime()) {
     looked_in = guards.regime();
+    promised_s = prediction::Smoothed(promised_share);
     next_look = iteration;
     look_every = seldom;
   }

@@ -75,6 +75,8 @@ class Leader {
     double until_s = 0;
   };
   struct Loop {
+    static constexpr double promised_share = 0.1;  // weight of the newest plan
+
     explicit Loop(int number) : ranks(number) {}
     bool is_planned(std::int64_t iteration) const;
     void note_planned(std::int64_t iteration);
@@ -85,14 +87,14 @@ class Leader {
 
     double heard_s = 0;
     Ranks ranks;
-    std::vector<BucketSize> sizes;         // as the leader's own last iteration had them
-    std::set<std::int64_t> planned;        // iterations, but those that the leader's rank has left
-    std::int64_t newest_planned = -1;      // the last of them that was decided
-    std::vector<ScheduleKey> keys;         // of that plan
-    double plain_pace_s = 0;               // as forecast: of an iteration without plans
-    prediction::Smoothed promised_s{0.1};  // what a plan is faster than that
-    std::int64_t next_look = 0;            // iteration, where that is next to nothing
-    std::int64_t look_every = 0;           // iterations
+    std::vector<BucketSize> sizes;     // as the leader's own last iteration had them
+    std::set<std::int64_t> planned;    // iterations, but those that the leader's rank has left
+    std::int64_t newest_planned = -1;  // the last of them that was decided
+    std::vector<ScheduleKey> keys;     // of that plan
+    double plain_pace_s = 0;           // as forecast: of an iteration without plans
+    prediction::Smoothed promised_s{promised_share};  // what a plan is faster than that
+    std::int64_t next_look = 0;                       // iteration, where that is next to nothing
+    std::int64_t look_every = 0;                      // iterations
     Guards::Regime looked_in;
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started

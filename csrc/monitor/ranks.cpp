@@ -21,6 +21,7 @@ constexpr std::size_t most_edges = 64;
 constexpr double smoothing = 0.3;  // weight of the newest computation time
 // A single time that is more than so many median computations long teaches no more than that.
 constexpr double longest_believed = 10;
+constexpr std::size_t usual_iterations = 15;    // the newest, whose median is usual
 constexpr double deviations_per_spread = 1.25;  // of normal values, from their mean deviation
 
 double median(std::vector<double> values) {
@@ -103,6 +104,9 @@ bool Ranks::learn(std::int64_t iteration) {
   if (!learned_) compute_s_ = middle_s;
   learned_ = true;
   compute_s_ += smoothing * (std::min(middle_s, 2 * compute_s_) - compute_s_);
+  std::sort(computed_s.begin(), computed_s.end());
+  last_s_.push_back(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
+  if (last_s_.size() > usual_iterations) last_s_.pop_front();
   const double most_s = longest_believed * compute_s_;
   for (Rank& rank : ranks_)
     rank.longer_s.add(std::clamp(rank.computed_s() - middle_s, -most_s, most_s));
@@ -118,6 +122,10 @@ std::vector<double> Ranks::lateness_s() const {
     lateness_s.push_back(std::copysign(lasting_s, longer_s));
   }
   return lateness_s;
+}
+
+double Ranks::last_s() const {
+  return last_s_.empty() ? NAN : median({last_s_.begin(), last_s_.end()});
 }
 
 double Ranks::doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -71,6 +72,9 @@ class Ranks {
 
   // By how much each rank computes longer than the median, again and again.
   std::vector<double> lateness_s() const;
+  // By how much the last rank usually does, whoever it is: the median of the newest iterations;
+  // NaN before the first.
+  double last_s() const;
   // How long it may pay to wait for what ranks can tell: no longer than the most doubtful of them
   // may be late or early. Who is silent though something of it was due is in doubt.
   double doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const;
@@ -89,7 +93,8 @@ class Ranks {
 
   std::vector<Rank> ranks_;
   bool learned_ = false;
-  double compute_s_ = 0;  // the median rank's, smoothed; known once learned
+  std::deque<double> last_s_;  // by how much the last rank computed longer, newest iterations
+  double compute_s_ = 0;       // the median rank's, smoothed; known once learned
 };
 
 }  // namespace patallreduce::monitor

@@ -203,3 +203,16 @@ def test_the_paces_are_told():
     assert pace["plain"]["overhead_s"] == pytest.approx(0.1, rel=0.05)
     assert pace["planned"]["overhead_s"] == pytest.approx(0.2, rel=0.05)
     assert pace["plain"]["iterations"] > pace["planned"]["iterations"] >= 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ranks_that_become_unsteady_are_measured_anew(seed):
+    """Nobody is late again and again, before and after; plans win once all are late at random."""
+    draw = random.Random(seed)
+    spread_s = [0.06]
+    job = Job(0.11, 0.1, lambda _: [draw.uniform(0, spread_s[0]) for _ in range(RANKS)])
+    job.run(400)
+    assert sum(job.with_plans[-100:]) <= 20
+    spread_s[0], job.planned_s = 0.4, 0.05
+    job.run(40)
+    assert sum(job.with_plans[-25:]) >= 15

@@ -135,8 +135,20 @@ MUTANTS = [
     Mutant(
         "all regimes are one",
         GUARD,
-        "return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s))};",
-        "return {};",
+        "return {level(late(least_lateness * scale_s)), level(late(long_lateness * scale_s)),",
+        "return {0, 0,",
+    ),
+    Mutant(
+        "how late the last rank is makes no other regime",
+        GUARD,
+        "static_cast<int>(last_doublings_)};",
+        "0};",
+    ),
+    Mutant(
+        "a regime changes with every doubling, however often",
+        GUARD,
+        "if (std::abs(doublings - last_doublings_) > 1) last",
+        "last",
     ),
     Mutant(
         "a rank's finish times stay on its own clock",
