@@ -563,6 +563,16 @@ class Leader:
         arrivals_s: Sequence[float],
         sizes: Sequence[tuple[int, int]],
         now_s: float,
+        algorithm: str = "",
+    ) -> Plan | None: ...
+    def link_used(
+        self,
+        rank: int,
+        loop: int,
+        iteration: int,
+        since: int,
+        flows: Sequence[tuple[int, float, float]],
+        now_s: float,
     ) -> Plan | None: ...
     def records(self) -> list[dict[str, Any]]: ...
 
@@ -777,6 +787,7 @@ class Selector:
 _PlannedKey = tuple[str, int, list[float], float]
 
 class Planner:
+    ports: list[float]
     def __init__(
         self, ranks: int, link: Link, margin: float = ..., node_of: Sequence[int] = ...
     ) -> None: ...

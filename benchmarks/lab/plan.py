@@ -9,7 +9,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,16 @@ def make_plan(options: argparse.Namespace, results: str, **more: Any) -> Plan:
     }
 
 
-def run_plan(plan: Plan, ranks: list[int], worker: str) -> list[Record]:
-    """Let the worker measure the plan with each number of ranks; return what it recorded."""
+def run_plan(
+    plan: Plan,
+    ranks: list[int],
+    worker: str,
+    begin: Callable[[Network | Loopback], None] = lambda _: None,
+) -> list[Record]:
+    """Let the worker measure the plan with each number of ranks; return what it recorded.
+
+    `begin` is called with each network before its ranks start.
+    """
     results = Path(plan["results"])
     # Before the file is emptied: inside a user namespace the program starts again from the top.
     networks = (make_network(number, plan["network"]) for number in ranks)
@@ -70,6 +78,7 @@ def run_plan(plan: Plan, ranks: list[int], worker: str) -> list[Record]:
         if index == 0:
             results.write_text("", encoding="utf-8")
         with network:
+            begin(network)
             command = [sys.executable, "-m", worker, json.dumps(plan)]
             try:
                 if "openmpi" in plan.get("algorithms", ()):

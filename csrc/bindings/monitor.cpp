@@ -21,6 +21,7 @@ using monitor::Guard;
 using monitor::HostUse;
 using monitor::IterationRecord;
 using monitor::Leader;
+using monitor::LinkUsed;
 using monitor::Monitor;
 using monitor::MonitorOptions;
 using monitor::plan_children;
@@ -46,6 +47,7 @@ std::shared_ptr<Monitor> make_monitor(std::shared_ptr<Transport> transport,
   options.planned = [engine](std::shared_ptr<const Plan> plan) {
     return engine->plan(std::move(plan));
   };
+  options.ends = engine->ends();
   options.ended = [engine](const std::string& why) { engine->end_plans(why); };
   return make_owned<Monitor>(std::move(transport), std::move(options));
 }
@@ -63,7 +65,9 @@ Leader::Chooser chooser_of(std::shared_ptr<Planner> planner) {
             return std::optional(planner->plan(forecast));
           },
           [planner](const std::vector<schedule::ScheduleKey>& keys,
-                    const IterationForecast& arrived) { return planner->finish_s(keys, arrived); }};
+                    const IterationForecast& arrived) { return planner->finish_s(keys, arrived); },
+          planner->ports(),
+          [planner](const std::vector<double>& ports) { planner->set_ports(ports); }};
 }
 
 // A leader without a monitor around it: benchmarks/leader.py and tests replay reports on it.
@@ -93,10 +97,10 @@ py::object paces_of(const std::optional<Guard>& guard) {
 
 using Sizes = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
 
-std::vector<BucketSize> plain_sizes(const Sizes& sizes) {
+std::vector<BucketSize> plain_sizes(const Sizes& sizes, const std::string& algorithm) {
   std::vector<BucketSize> out;
   for (const auto& [elements, element_bytes] : sizes)
-    out.push_back({elements, element_bytes, {}, 0});
+    out.push_back({elements, element_bytes, algorithm, 0});
   return out;
 }
 
@@ -148,11 +152,26 @@ void bind_parts(py::module_& m) {
       .def(
           "arrived",
           [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration,
-             std::vector<double> arrivals_s, const Sizes& sizes, double now_s) {
+             std::vector<double> arrivals_s, const Sizes& sizes, double now_s,
+             const std::string& algorithm) {
             return replay.take(
-                rank, Arrived{{loop, iteration}, std::move(arrivals_s), plain_sizes(sizes)}, now_s);
+                rank,
+                Arrived{{loop, iteration}, std::move(arrivals_s), plain_sizes(sizes, algorithm)},
+                now_s);
           },
-          "rank"_a, "loop"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a, "now_s"_a)
+          "rank"_a, "loop"_a, "iteration"_a, "arrivals_s"_a, "sizes"_a, "now_s"_a,
+          "algorithm"_a = "", "algorithm: what runs without a plan.")
+      .def(
+          "link_used",
+          [](Replay& replay, int rank, std::int64_t loop, std::int64_t iteration,
+             std::int64_t since, const std::vector<std::tuple<int, double, double>>& flows,
+             double now_s) {
+            LinkUsed used{{loop, iteration}, since, {}};
+            for (const auto& [to, bytes, busy_s] : flows) used.flows.push_back({to, bytes, busy_s});
+            return replay.take(rank, std::move(used), now_s);
+          },
+          "rank"_a, "loop"_a, "iteration"_a, "since"_a, "flows"_a, "now_s"_a,
+          "flows: (to, bytes, busy_s).")
       .def("records", [](const Replay& replay) {
         py::list out;
         for (const IterationRecord& record : replay.records.kept()) out.append(as_dict(record));

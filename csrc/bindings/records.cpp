@@ -60,7 +60,8 @@ py::dict as_dict(const IterationRecord& record) {
   return py::dict("model"_a = record.id.loop, "iteration"_a = record.id.iteration,
                   "decided_s"_a = record.decided_s, "edges"_a = record.edges,
                   "start_s"_a = record.start_s, "finish_s"_a = finishes(record),
-                  "buckets"_a = buckets, "progress"_a = progress, "host"_a = host);
+                  "buckets"_a = buckets, "progress"_a = progress, "host"_a = host,
+                  "ports"_a = record.ports);
 }
 
 py::dict as_dict(const Host& host) {

@@ -184,6 +184,9 @@ void bind_planner(py::module_& m) {
           "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
           "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
           "csrc/selection/rollout.h. Raises ScheduleError for what is not finite numbers.")
+      .def_property("ports", &Planner::ports, &Planner::set_ports,
+                    "Bytes per second of each rank's port; [] where ranks share nodes. Calls "
+                    "without a plan keep to those that it was made with.")
       .def(
           "finish_s",
           [](Planner& planner, const std::vector<Size>& sizes,

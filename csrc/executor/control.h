@@ -14,7 +14,7 @@
 namespace patallreduce::executor {
 
 // Of these messages, of tags, and of what schedules are made from.
-constexpr std::uint32_t protocol_version = 5;
+constexpr std::uint32_t protocol_version = 6;
 
 // The sender's transport works and its library speaks this version.
 struct Hello {

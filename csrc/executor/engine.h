@@ -46,6 +46,8 @@ struct EngineOptions {
 class Engine final : private Driven {
  public:
   Engine(std::shared_ptr<Transport> transport, EngineOptions options);
+  // As of its transport.
+  std::vector<std::set<transport::End>> ends() const { return transport_->ends(); }
   ~Engine() override;
   Engine(const Engine&) = delete;
 

@@ -58,6 +58,10 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
         return true;
       },
       [](const HostUsed&) { return false; },
+      [&](const LinkUsed& r) {
+        learn_ports(from, r);
+        return false;
+      },
       [&](const Arrived& r) {
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;
@@ -184,6 +188,23 @@ void Leader::expect_results(Loop& loop, std::int64_t iteration) const {
   loop.guards.expect(iteration, *std::max_element(finish_s.begin(), finish_s.end()));
 }
 
+// Of the plan at hand.
+Exchange Leader::exchange_of(const Loop& loop) const {
+  std::set<std::string> algorithms;
+  for (std::size_t b = 0; b < loop.sizes.size(); ++b)
+    algorithms.insert(b < loop.keys.size() ? loop.keys[b].algorithm : loop.sizes[b].algorithm);
+  if (algorithms == std::set<std::string>{"ring"}) return Exchange::ring;
+  if (algorithms == std::set<std::string>{"direct_exchange"}) return Exchange::direct;
+  return Exchange::other;
+}
+
+// What was measured of plans counts no longer where the network is another.
+void Leader::learn_ports(int rank, const LinkUsed& report) {
+  if (!ports_ || loops_.size() > 1 || !ports_->take(rank, report)) return;
+  choose_.set_ports(ports_->bytes_per_s());
+  for (auto& [number, loop] : loops_) loop.guards = Guards();
+}
+
 std::optional<Guard> Leader::guard(std::int64_t loop) const {
   const auto found = loops_.find(loop);
   if (found == loops_.end()) return std::nullopt;
@@ -233,6 +254,10 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {
     const BucketSize& size = loop.sizes[b];
     plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});
+  }
+  if (ports_) {
+    ports_->runs(id.iteration, exchange_of(loop));
+    records.ports(id, ports_->bytes_per_s());
   }
   if (!plan.buckets.empty())
     loop.guards.promise(id.iteration, chosen->plain_pace_s - chosen->pace_s);

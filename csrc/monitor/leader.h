@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "monitor/guard.h"
+#include "monitor/ports.h"
 #include "monitor/ranks.h"
 #include "monitor/records.h"
 #include "monitor/reports.h"
@@ -46,6 +47,10 @@ class Leader {
     // Optional; empty: it cannot tell.
     std::function<std::vector<double>(const std::vector<ScheduleKey>&, const IterationForecast&)>
         finish_s;
+    // Bytes per second of each rank's port; none: ranks share ports, or it does not go by them.
+    std::vector<double> ports;
+    // From here on they are so wide.
+    std::function<void(const std::vector<double>&)> set_ports;
   };
 
   explicit Leader(int ranks) : ranks_(ranks) {}
@@ -55,6 +60,7 @@ class Leader {
   // `guarded`: plans that were measured to be slower than none are given up.
   void set_chooser(Chooser choose, double patience_s_per_byte = 0, bool guarded = true) {
     choose_ = std::move(choose);
+    if (!choose_.ports.empty()) ports_.emplace(choose_.ports);
     patience_s_per_byte_ = patience_s_per_byte;
     guarded_ = guarded;
   }
@@ -111,9 +117,12 @@ class Leader {
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
   void all_arrived(Loop& loop, std::int64_t iteration, double now_s) const;
   void expect_results(Loop& loop, std::int64_t iteration) const;
+  Exchange exchange_of(const Loop& loop) const;
+  void learn_ports(int rank, const LinkUsed& report);
 
   int ranks_;
   Chooser choose_;
+  std::optional<Ports> ports_;
   double patience_s_per_byte_ = 0;
   bool guarded_ = true;
   std::map<std::int64_t, Loop> loops_;

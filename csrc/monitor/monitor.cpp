@@ -30,6 +30,7 @@ Monitor::Monitor(std::shared_ptr<Transport> transport, MonitorOptions options)
       ranks_(transport->ranks()),
       options_(std::move(options)),
       transport_(std::move(transport)),
+      link_use_(options_.ends),
       leader_(ranks_),
       records_(ranks_),
       driver_(*this, *transport_, 0, false) {}
@@ -156,6 +157,7 @@ void Monitor::take(Report report) {
       next_host_use_s_ = now + host_use_interval_s;
       if (const auto host = host_use_.sample(now)) tell(HostUsed{started->id, *host});
     }
+    if (auto used = link_use_.sample(started->id)) tell(std::move(*used));
     started->at_s += shift_s;
     for (double& finish_s : started->finish_s) finish_s += shift_s;
   } else if (auto* edge = std::get_if<EdgeReached>(&report)) {
@@ -191,7 +193,8 @@ void Monitor::send_later() {
 
 // A message costs the leader more than what it says.
 bool Monitor::no_plan_waits_for(const Report& report) const {
-  if (std::holds_alternative<HostUsed>(report)) return true;
+  if (std::holds_alternative<HostUsed>(report) || std::holds_alternative<LinkUsed>(report))
+    return true;
   if (!std::holds_alternative<EdgeReached>(report) && !std::holds_alternative<Asked>(report))
     return false;
   const IterationId& id = id_of(report);

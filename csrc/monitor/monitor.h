@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "monitor/clock_offset.h"
 #include "monitor/host.h"
 #include "monitor/leader.h"
+#include "monitor/link_use.h"
 #include "monitor/records.h"
 #include "transport/transport.h"
 
@@ -37,6 +39,9 @@ struct MonitorOptions {
   double clock_skew_s = 0;  // added to every reading of this rank's clock: for tests
   // False, on the leader: there are no plans any more, and nobody is to follow this one.
   std::function<bool(std::shared_ptr<const Plan>)> planned;
+  // Where ranks listen to those that send them data, by rank; empty: how wide ports are is not
+  // watched.
+  std::vector<std::set<transport::End>> ends;
   std::function<void(const std::string& why)> ended;  // on the leader: there will be no more plans
 };
 
@@ -94,6 +99,7 @@ class Monitor final : private Driven {
   int pings_ = 0;
   HostUse host_use_;
   double next_host_use_s_ = 0;
+  LinkUse link_use_;
   std::map<std::int64_t, std::int64_t> planned_;  // by loop: the newest iteration with a plan
   std::string later_;  // reports, encoded, that travel with the next one a plan waits for
 

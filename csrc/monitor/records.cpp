@@ -105,4 +105,8 @@ void Records::decided(const IterationId& id, double at_s, int edges,
     record.buckets[b].predicted_s = predicted_s[b];
 }
 
+void Records::ports(const IterationId& id, const std::vector<double>& bytes_per_s) {
+  at(id, 0).ports = bytes_per_s;
+}
+
 }  // namespace patallreduce::monitor

@@ -34,6 +34,7 @@ struct IterationRecord {
   std::vector<BucketRecord> buckets;
   std::vector<EdgeRecord> progress;  // by fraction
   std::vector<Host> host;            // by rank; empty: nobody told
+  std::vector<double> ports = {};    // by rank, bytes per second; empty: not known here
 };
 
 class Records {
@@ -45,9 +46,11 @@ class Records {
   void take(int rank, const EdgeReached& report);
   void take(int, const Asked&) {}
   void take(int rank, const HostUsed& report);
+  void take(int, const LinkUsed&) {}
   void take(const Plan& plan);
   void decided(const IterationId& id, double at_s, int edges,
                const std::vector<std::vector<double>>& predicted_s);
+  void ports(const IterationId& id, const std::vector<double>& bytes_per_s);
 
   const std::deque<IterationRecord>& kept() const { return kept_; }
   // Of one loop, no more than so many, the newest; oldest first.

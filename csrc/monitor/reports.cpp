@@ -88,6 +88,17 @@ struct Encoder {
     for (const double value : {m.host.waited, m.host.throttled, m.host.stolen, m.host.faults_per_s})
       out.put(value);
   }
+  void operator()(const LinkUsed& m) {
+    kind(8);
+    put(out, m.id);
+    out.put(m.since);
+    out.put(static_cast<std::uint32_t>(m.flows.size()));
+    for (const Flow& flow : m.flows) {
+      out.put(static_cast<std::int32_t>(flow.to));
+      out.put(flow.bytes);
+      out.put(flow.busy_s);
+    }
+  }
   void operator()(const Report& m) { std::visit(*this, m); }
   void operator()(const Ping& m) {
     kind(4);
@@ -156,6 +167,15 @@ MonitorMessage get(Reader& in, int ranks) {
       for (double* value : {&host.waited, &host.throttled, &host.stolen, &host.faults_per_s})
         *value = in.get<double>();
       return Report{m};
+    }
+    case 8: {
+      LinkUsed m{get_id(in), in.get<std::int64_t>(), {}};
+      for (auto left = get_count(in); left > 0 && in.good(); --left) {
+        Flow flow{in.get<std::int32_t>(), in.get<double>(), in.get<double>()};
+        in.require(flow.to >= 0 && flow.to < ranks);
+        m.flows.push_back(flow);
+      }
+      return Report{std::move(m)};
     }
     default:
       in.require(false);

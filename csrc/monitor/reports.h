@@ -60,7 +60,21 @@ struct HostUsed {
   Host host;
 };
 
-using Report = std::variant<Started, EdgeReached, Asked, Arrived, HostUsed>;
+// What a rank sent to another one.
+struct Flow {
+  int to = 0;
+  double bytes = 0;
+  double busy_s = 0;  // how long it took
+};
+
+// The larger flows of the iterations from `since` to before this one; travels with its start.
+struct LinkUsed {
+  IterationId id;
+  std::int64_t since = 0;
+  std::vector<Flow> flows;
+};
+
+using Report = std::variant<Started, EdgeReached, Asked, Arrived, HostUsed, LinkUsed>;
 
 inline const IterationId& id_of(const Report& report) {
   return std::visit([](const auto& r) -> const IterationId& { return r.id; }, report);

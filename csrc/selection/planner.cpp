@@ -18,6 +18,7 @@ namespace {
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_orders = 1e9;
 constexpr std::size_t most_known = 512;
+constexpr double widest_port = 1000;  // finer than anybody measures
 // Messages of an iteration that are simulated in some milliseconds.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
 constexpr int samples = 3;               // the forecast itself and one to either side of it
@@ -35,21 +36,52 @@ bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
 Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> node_of)
     : nodes_(ranks, std::move(node_of)),
       ranks_(nodes_.count()),
-      link_(std::move(link)),
       margin_(margin),
+      link_(std::move(link)),
       selector_(ranks_, link_, {}, nodes_.shared()),
       schedules_(ranks_, link_),
       rollout_(ranks_, link_) {
   check_ports(link_, ranks_);
 }
 
+std::vector<double> Planner::ports() const {
+  if (nodes_.shared()) return {};
+  const std::lock_guard lock(mutex_);
+  std::vector<double> bytes_per_s(std::size_t(ranks_), link_.bytes_per_s);
+  if (link_.ports.empty()) return bytes_per_s;
+  const double narrowest = *std::min_element(link_.ports.begin(), link_.ports.end());
+  for (std::size_t rank = 0; rank < bytes_per_s.size(); ++rank)
+    bytes_per_s[rank] *= link_.ports[rank] / narrowest;
+  return bytes_per_s;
+}
+
+void Planner::set_ports(const std::vector<double>& bytes_per_s) {
+  const auto sensible = [](double of_rank) { return std::isfinite(of_rank) && of_rank > 0; };
+  PATR_CHECK(!nodes_.shared() && bytes_per_s.size() == std::size_t(ranks_) &&
+                 std::all_of(bytes_per_s.begin(), bytes_per_s.end(), sensible),
+             ScheduleError, "set_ports: expected a bandwidth > 0 for each of ", ranks_, " ranks");
+  const auto [least, most] = std::minmax_element(bytes_per_s.begin(), bytes_per_s.end());
+  const std::lock_guard lock(mutex_);
+  const double slower = link_.bytes_per_s / *least;
+  link_.bytes_per_s = *least;
+  for (auto& [bytes, seconds] : link_.transfers_s) seconds *= slower;
+  link_.ports.clear();
+  if (*least < *most)
+    for (const double of_rank : bytes_per_s)
+      link_.ports.push_back(std::max<std::int32_t>(
+          1, static_cast<std::int32_t>(std::lround(of_rank / *most * widest_port))));
+  schedules_ = Schedules(ranks_, link_);
+  rollout_ = Rollout(ranks_, link_);
+  known_.clear();
+}
+
 IterationPlan Planner::plan(const IterationForecast& told) {
   check(told, nodes_.ranks());
+  const std::lock_guard lock(mutex_);
   const double scale = scale_s(told.buckets);
   if (told.buckets.empty() || ranks_ == 1 || scale == 0) return {};
   IterationForecast forecast = nodes_.forecast(told);
   from_zero(forecast.arrivals_s);
-  const std::lock_guard lock(mutex_);
   std::vector<double> known_by = in_quanta(forecast, scale / quanta_per_scale);
   auto known = known_.find(known_by);
   if (known == known_.end()) {

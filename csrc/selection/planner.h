@@ -46,6 +46,11 @@ class Planner {  // thread-safe
   // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations
   // and spreads are >= 0.
   IterationPlan plan(const IterationForecast& forecast);
+  // How wide each rank's port is, bytes per second; empty: ranks share nodes.
+  std::vector<double> ports() const;
+  // Another network from here on, though calls without a plan keep to the one before. One for each
+  // rank, > 0; not where ranks share nodes.
+  void set_ports(const std::vector<double>& bytes_per_s);
   // When each rank has its last result of an iteration with these keys, or without a plan, whose
   // arrivals are known. Empty where that would take long to simulate.
   std::vector<double> finish_s(const std::vector<ScheduleKey>& keys,
@@ -68,10 +73,10 @@ class Planner {  // thread-safe
 
   const Nodes nodes_;
   const int ranks_;  // or nodes
-  const Link link_;
   const double margin_;
-  std::mutex mutex_;  // over all below
-  Selector selector_;
+  mutable std::mutex mutex_;  // over all below
+  Link link_;
+  Selector selector_;  // of the link as it was at first: of calls without a plan
   Schedules schedules_;
   Rollout rollout_;
   std::map<std::vector<double>, Choice> known_;  // by forecast, in quanta

@@ -35,6 +35,7 @@ class Delayed final : public Transport {
   void progress(Events& events) override;
   bool sends_at_memory_speed() const override { return beneath_->sends_at_memory_speed(); }
   bool only_sockets() const override { return beneath_->only_sockets(); }
+  std::vector<std::set<End>> ends() const override { return beneath_->ends(); }
   bool arm() override;
   std::vector<int> event_fds() const override;
   void abandon() override;

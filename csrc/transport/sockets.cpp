@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -19,6 +20,8 @@
 namespace patallreduce::transport {
 
 namespace {
+
+constexpr double look_interval_s = 1;  // for connections that are new, or gone
 
 using Name = int (*)(int, sockaddr*, socklen_t*);
 
@@ -103,6 +106,55 @@ void close_in_child(const std::set<End>& ends) {
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   each_socket_with(ends, [&](int number, int) { dup3(nothing, number, O_CLOEXEC); });
   close(nothing);
+}
+
+SocketWatch::SocketWatch(const std::vector<std::set<End>>& ends) : ranks_(ends.size()) {
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    std::set<Host> hosts;
+    for (const End& end : ends[rank]) hosts.insert({end.host[0], end.host[1]});
+    for (const Host& host : hosts) {
+      if (rank_at_.emplace(host, static_cast<int>(rank)).second) continue;
+      rank_at_.clear();
+      return;
+    }
+    if (hosts.empty()) {
+      rank_at_.clear();
+      return;
+    }
+    ends_.insert(ends[rank].begin(), ends[rank].end());
+  }
+}
+
+// Which sockets are connected to which rank.
+void SocketWatch::look() {
+  known_.clear();
+  each_socket_with(ends_, [&](int number, int own) {
+    struct stat status;
+    const auto there = end_of(own, getpeername);
+    if (!there || fstat(own, &status) != 0) return;
+    const auto found = rank_at_.find({there->host[0], there->host[1]});
+    if (found != rank_at_.end()) known_.push_back({number, status.st_ino, found->second});
+  });
+}
+
+std::vector<Sent> SocketWatch::sent() {
+  if (const double now = now_s(); now >= next_look_s_) {
+    next_look_s_ = now + look_interval_s;
+    look();
+  }
+  std::vector<Sent> sent(ranks_);
+  for (const Known& known : known_) {
+    struct stat status;
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    if (fstat(known.number, &status) != 0 || status.st_ino != known.inode ||
+        getsockopt(known.number, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+      continue;
+    Sent& to = sent[std::size_t(known.rank)];
+    to.bytes += info.tcpi_bytes_acked;
+    to.busy_s += static_cast<double>(info.tcpi_busy_time - info.tcpi_rwnd_limited) / 1e6;
+  }
+  return sent;
 }
 
 }  // namespace patallreduce::transport

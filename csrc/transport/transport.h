@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "transport/sockets.h"
 
 namespace patallreduce::transport {
 
@@ -76,6 +79,9 @@ class Transport {
   virtual bool sends_at_memory_speed() const { return false; }
   // Whether all messages come through sockets: a look for them costs system calls.
   virtual bool only_sockets() const { return false; }
+
+  // By rank, where each listens for connections, this one included; empty: not over sockets.
+  virtual std::vector<std::set<End>> ends() const { return {}; }
 
   // Sleeping: arm() until true, then poll `event_fds()` for POLLIN. False: progress first.
   virtual bool arm() = 0;

@@ -131,6 +131,8 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
   PATR_CHECK(static_cast<int>(addresses.size()) == ranks_, TransportError, "ucx: expected ", ranks_,
              " addresses, got ", addresses.size());
   bool neighbours = false;
+  ends_of_.resize(std::size_t(ranks_));
+  ends_of_[std::size_t(rank_)] = ends_;
   for (int rank = 0; rank < ranks_; ++rank) {
     peers_.push_back(std::make_unique<Peer>(
         Peer{this, rank, Marks(key_, rank_, rank), Marks(key_, rank, rank_)}));
@@ -144,6 +146,7 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
           rank);
     }
     ends_.insert(address->ends.begin(), address->ends.end());
+    ends_of_[std::size_t(rank)] = address->ends;
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;

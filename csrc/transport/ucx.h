@@ -56,6 +56,7 @@ class Ucx final : public Transport {
   void progress(Events& events) override;
   bool sends_at_memory_speed() const override { return direct_peers_ == ranks_ - 1; }
   bool only_sockets() const override { return only_sockets_; }
+  std::vector<std::set<End>> ends() const override { return ends_of_; }
   bool arm() override;
   std::vector<int> event_fds() const override;
   // In a forked child: without its parent's connections, which stand as long as anybody has one.
@@ -106,8 +107,9 @@ class Ucx final : public Transport {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Request>> requests_;  // all ever made, reused through free_
   std::vector<Request*> free_;
-  std::deque<Request*> offers_;  // received, to be copied
-  std::set<End> ends_;           // where its ranks listen, this one included
+  std::deque<Request*> offers_;         // received, to be copied
+  std::set<End> ends_;                  // where its ranks listen, this one included
+  std::vector<std::set<End>> ends_of_;  // the same by rank, once connected
   Events events_;
   int direct_peers_ = 0;
   bool only_sockets_ = false;

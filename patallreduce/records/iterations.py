@@ -72,6 +72,8 @@ class Iteration:
         host: How busy each rank's host was, now and then: "waited", "throttled", "stolen", as parts
             of the time, "faults_per_s" (`csrc/monitor/host.h`). NaN: not told with this iteration.
             Like `progress` empty in records of earlier versions.
+        ports: (P,) bandwidth of each rank's port as it was known then, bytes per second; (): it is
+            not known, as where ranks share a host.
 
     Raises:
         ValueError: The lists of times are not all of one length.
@@ -86,6 +88,7 @@ class Iteration:
     buckets: tuple[BucketRecord, ...]
     progress: tuple[EdgeRecord, ...] = ()
     host: Mapping[str, Times] = field(default_factory=dict, hash=False)
+    ports: Times = ()
 
     def __post_init__(self) -> None:
         named = [("finish_s", self.finish_s)]
@@ -93,6 +96,8 @@ class Iteration:
             for name in ("predicted_s", "arrival_s", "finish_s"):
                 named.append((f"bucket {bucket.index}: {name}", getattr(bucket, name)))
         named += self.host.items()
+        if self.ports:
+            named.append(("ports", self.ports))
         named += [(f"edge {edge.fraction:.2f}", edge.at_s) for edge in self.progress]
         for name, times in named:
             if len(times) != self.ranks:
@@ -197,6 +202,7 @@ class Iteration:
                     for edge in record.get("progress", ())
                 ),
                 host={str(k): _times(of) for k, of in record.get("host", {}).items()},
+                ports=_times(record.get("ports", ())),
             )
         except KeyError as error:
             raise ValueError(f"not a record of an iteration: {error} is missing") from error

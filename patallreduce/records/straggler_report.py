@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from patallreduce.records.findings import Finding
 from patallreduce.records.paces import Paces
+from patallreduce.records.ports import NarrowPort
 from patallreduce.text.table import text_table
 from patallreduce.text.units import tenths_text
 
@@ -80,6 +81,7 @@ class Report:
         paces: What plans win.
         findings: Why ranks are late that are not so by chance, the latest rank first, of each its
             causes, the largest first.
+        ports: Whose port is narrower than the others', the narrowest first.
     """
 
     ranks: tuple[RankReport, ...]
@@ -89,6 +91,7 @@ class Report:
     threshold_s: float
     paces: Paces
     findings: tuple[Finding, ...]
+    ports: tuple[NarrowPort, ...] = ()
 
     def identify_stragglers(
         self, threshold_s: float | None = None, *, ratio: float | None = None
@@ -162,6 +165,7 @@ def _summary(report: Report) -> Iterator[str]:
             yield f"rank {rank} is late by {late_ms} ms since iteration {found.late_since}"
     if not stragglers:
         yield "no rank is late again and again"
+    yield from map(str, report.ports)
     yield _won(report.paces)
 
 

@@ -15,6 +15,7 @@ from patallreduce.records.causes import findings
 from patallreduce.records.findings import Finding
 from patallreduce.records.iterations import Iteration
 from patallreduce.records.paces import paces
+from patallreduce.records.ports import narrow_ports
 from patallreduce.records.straggler_report import RankReport, Report, of_computation_s, threshold_of
 
 # Late means: by more than this part of the median rank's computation.
@@ -70,6 +71,7 @@ def straggler_report(
         threshold_s=threshold_s,
         paces=plans,
         findings=found,
+        ports=narrow_ports(iterations),
     )
 
 

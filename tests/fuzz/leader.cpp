@@ -59,6 +59,15 @@ std::vector<double> any_times_s(Input& input, double now_s, int count) {
   return times_s;
 }
 
+monitor::LinkUsed any_flows(Input& input, const monitor::IterationId& id, int count) {
+  monitor::LinkUsed used{id, id.iteration - input.byte() / 64, {}};
+  for (; count > 0; --count) {
+    const std::uint8_t to = input.byte();
+    used.flows.push_back({to % ranks, any_time_s(input, to * 1e6), any_time_s(input, 1)});
+  }
+  return used;
+}
+
 // As a rank would tell it, mostly: the fuzzer finds few of these among plain bytes.
 Report told(Input& input, double now_s) {
   const std::uint8_t kind = input.byte();
@@ -70,13 +79,14 @@ Report told(Input& input, double now_s) {
     case 1:
       return monitor::EdgeReached{id, input.byte() / 200.0, any_time_s(input, now_s)};
     case 2:
+      if (kind / 4 % 2) return any_flows(input, id, buckets);
       return monitor::Asked{id, any_time_s(input, now_s)};
     default:
       break;
   }
   monitor::Arrived arrived{id, any_times_s(input, now_s, buckets), {}};
   for (int bucket = 0; bucket < buckets + kind / 32 % 2; ++bucket)
-    arrived.sizes.push_back({1ull << input.byte() % 40, 4, {}, 0});
+    arrived.sizes.push_back({1ull << input.byte() % 40, 4, "ring", 0});
   return arrived;
 }
 
@@ -85,13 +95,15 @@ Report told(Input& input, double now_s) {
 void run(Input& input) {
   Planner planner(ranks, Link{1e-4, 25e6});
   Leader leader(ranks);
-  leader.set_chooser({[&](const IterationForecast& forecast) -> std::optional<IterationPlan> {
-                        return planner.plan(forecast);
-                      },
-                      [&](const std::vector<ScheduleKey>& keys, const IterationForecast& arrived) {
-                        return planner.finish_s(keys, arrived);
-                      }},
-                     1 / 25e6);
+  leader.set_chooser(
+      {[&](const IterationForecast& forecast) -> std::optional<IterationPlan> {
+         return planner.plan(forecast);
+       },
+       [&](const std::vector<ScheduleKey>& keys, const IterationForecast& arrived) {
+         return planner.finish_s(keys, arrived);
+       },
+       planner.ports(), [&](const std::vector<double>& ports) { planner.set_ports(ports); }},
+      1 / 25e6);
   Records records(ranks);
   double now_s = 1;
   while (!input.empty()) {

@@ -12,8 +12,10 @@ using monitor::Arrived;
 using monitor::Asked;
 using monitor::decode_monitor_messages;
 using monitor::EdgeReached;
+using monitor::Flow;
 using monitor::HostUsed;
 using monitor::IterationId;
+using monitor::LinkUsed;
 using monitor::MonitorMessage;
 using monitor::Ping;
 using monitor::Pong;
@@ -39,6 +41,12 @@ std::vector<double> any_times(Random& random) {
   return times;
 }
 
+std::vector<Flow> any_flows(Random& random) {
+  std::vector<Flow> flows(pick(random, 0, 5));
+  for (Flow& flow : flows) flow = {pick(random, 0, ranks - 1), any_time(random), any_time(random)};
+  return flows;
+}
+
 std::vector<MonitorMessage> samples(Random& random) {
   const IterationId id{pick(random, 0, 9), pick(random, 0, 1 << 30)};
   Arrived arrived{id, any_times(random), {}};
@@ -58,12 +66,16 @@ std::vector<MonitorMessage> samples(Random& random) {
           Report{arrived},
           Report{HostUsed{
               id, {any_time(random), any_time(random), any_time(random), any_time(random)}}},
+          Report{LinkUsed{id, pick(random, 0, 99), any_flows(random)}},
           Ping{any_time(random)},
           Pong{any_time(random), any_time(random)},
           plan};
 }
 
 void check(const MonitorMessage& message) {
+  if (const auto* report = std::get_if<Report>(&message))
+    if (const auto* used = std::get_if<LinkUsed>(report))
+      for (const Flow& flow : used->flows) CHECK(flow.to >= 0 && flow.to < ranks);
   if (const auto* plan = std::get_if<Plan>(&message)) {
     CHECK(plan->loop >= 0 && plan->iteration >= 0);
     for (const PlannedBucket& bucket : plan->buckets) {
@@ -114,7 +126,7 @@ void test_reports(Random& random) {
     }
     std::string noise(pick(random, 0, 200), '\0');
     for (char& byte : noise) byte = static_cast<char>(random());
-    if (!noise.empty()) noise[0] = static_cast<char>(pick(random, 0, 8));
+    if (!noise.empty()) noise[0] = static_cast<char>(pick(random, 0, 9));
     accepted(noise);
   }
   CHECK(mutants > 0);

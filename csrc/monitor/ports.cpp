@@ -1,0 +1,116 @@
+#include "monitor/ports.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "prediction/times.h"
+
+namespace patallreduce::monitor {
+
+namespace {
+
+constexpr double alike = 1.4;  // as where ports are measured before training
+constexpr int times = 3;       // in a row
+constexpr double most = 1000;  // that a port changes
+
+bool is_amount(double value) { return std::isfinite(value) && value > 0; }
+
+double rate(const Flow& flow) { return flow.bytes / flow.busy_s; }
+
+// Of flows that begin together: the fastest part of them, all at once.
+double together(std::vector<Flow> flows) {
+  std::sort(flows.begin(), flows.end(),
+            [](const Flow& a, const Flow& b) { return a.busy_s < b.busy_s; });
+  double bytes = 0, most = 0;
+  for (const Flow& flow : flows) {
+    bytes += flow.bytes;
+    most = std::max(most, bytes / flow.busy_s);
+  }
+  return most;
+}
+
+}  // namespace
+
+Ports::Ports(std::vector<double> bytes_per_s)
+    : start_(std::move(bytes_per_s)),
+      now_(start_),
+      flows_(start_.size()),
+      told_(start_.size()),
+      off_(start_.size()),
+      factor_(start_.size()) {}
+
+void Ports::runs(std::int64_t iteration, Exchange exchange) {
+  if (exchange == exchange_) return;
+  exchange_ = exchange;
+  since_ = iteration;
+}
+
+bool Ports::take(int rank, const LinkUsed& report) {
+  if (exchange_ == Exchange::other || report.since < since_) return false;
+  std::vector<Flow>& flows = flows_[std::size_t(rank)];
+  flows.clear();
+  for (const Flow& flow : report.flows)
+    if (is_amount(flow.bytes) && is_amount(flow.busy_s) && is_amount(rate(flow)) && flow.to != rank)
+      flows.push_back(flow);
+  told_[std::size_t(rank)] = true;
+  if (std::find(told_.begin(), told_.end(), false) != told_.end()) return false;
+  const bool changed = learn();
+  std::fill(told_.begin(), told_.end(), false);
+  return changed;
+}
+
+// By rank: how wide its port is at least; 0: it cannot be told.
+std::vector<double> Ports::seen() const {
+  std::vector<double> seen(now_.size());
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    if (exchange_ == Exchange::direct) {
+      seen[rank] = together(flows_[rank]);
+      continue;
+    }
+    for (const Flow& flow : flows_[rank])
+      for (const std::size_t end : {rank, std::size_t(flow.to)})
+        seen[end] = std::max(seen[end], rate(flow));
+  }
+  if (exchange_ == Exchange::direct) return seen;
+  // Next to nobody but narrow ones.
+  std::vector<bool> proven(seen.size());
+  for (std::size_t rank = 0; rank < seen.size(); ++rank)
+    for (const Flow& flow : flows_[rank])
+      for (const auto& [one, other] :
+           {std::pair(rank, std::size_t(flow.to)), std::pair(std::size_t(flow.to), rank)})
+        if (seen[other] > alike * seen[one] || seen[one] * alike > now_[one]) proven[one] = true;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank)
+    if (!proven[rank]) seen[rank] = 0;
+  return seen;
+}
+
+bool Ports::learn() {
+  const std::vector<double> seen = this->seen();
+  std::vector<double> factors;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank)
+    if (seen[rank] > 0) factors.push_back(seen[rank] / now_[rank]);
+  if (2 * factors.size() < seen.size()) return false;
+  const auto middle = factors.begin() + static_cast<std::ptrdiff_t>(factors.size() / 2);
+  std::nth_element(factors.begin(), middle, factors.end());
+  bool changed = false;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    const double told = seen[rank] / now_[rank] / *middle;
+    const double factor = is_amount(told) ? told : 1;
+    const int way = factor > alike ? 1 : factor * alike < 1 ? -1 : 0;
+    const bool goes_on = way != 0 && way * off_[rank] > 0;
+    const double nearer =
+        way > 0 ? std::min(factor, factor_[rank]) : std::max(factor, factor_[rank]);
+    factor_[rank] = goes_on ? nearer : factor;
+    off_[rank] = goes_on ? off_[rank] + way : way;
+    if (std::abs(off_[rank]) < times) continue;
+    now_[rank] = std::clamp(now_[rank] * factor_[rank], start_[rank] / most, start_[rank] * most);
+    if (now_[rank] * alike > start_[rank] && now_[rank] < alike * start_[rank])
+      now_[rank] = start_[rank];
+    off_[rank] = 0;
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace patallreduce::monitor

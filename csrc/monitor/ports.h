@@ -1,0 +1,48 @@
+// How wide each rank's port is while the job runs, by what ranks say that they sent.
+//
+// What goes from one rank to another is as slow as the narrower of their ports. In a ring a rank
+// sends to one other only, so a flow is as fast as both ports allow: a port is as wide as the
+// fastest flow that touches it, and narrow only if the other end of a slow one is known to be wide.
+// In a direct exchange a rank sends to all others at once, which fills its own port until the first
+// of them have everything. What chains send tells neither; then nothing changes.
+//
+// Widths are compared with those known before, and over ranks: what all see alike, such as a busy
+// processor, is none. A port counts as changed once it was seen so by a factor of 1.4 three times
+// in a row.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "monitor/reports.h"
+
+namespace patallreduce::monitor {
+
+enum class Exchange { ring, direct, other };  // all buckets of an iteration
+
+class Ports {
+ public:
+  // Bytes per second, by rank, as measured before.
+  explicit Ports(std::vector<double> bytes_per_s);
+
+  // The exchange of an iteration, and of those that follow until the next call.
+  void runs(std::int64_t iteration, Exchange exchange);
+  // Returns true if a port has changed.
+  bool take(int rank, const LinkUsed& report);
+  const std::vector<double>& bytes_per_s() const { return now_; }
+
+ private:
+  bool learn();
+  std::vector<double> seen() const;
+
+  const std::vector<double> start_;
+  std::vector<double> now_;
+  Exchange exchange_ = Exchange::other;
+  std::int64_t since_ = 0;                // what runs, has run since then
+  std::vector<std::vector<Flow>> flows_;  // by rank, since learn() was called last
+  std::vector<bool> told_;                // whose they are
+  std::vector<int> off_;                  // by rank, how often in a row; below 0: narrower
+  std::vector<double> factor_;            // by which, the least of these times
+};
+
+}  // namespace patallreduce::monitor
