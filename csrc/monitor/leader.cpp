@@ -202,7 +202,10 @@ Exchange Leader::exchange_of(const Loop& loop) const {
 void Leader::learn_ports(int rank, const LinkUsed& report) {
   if (!ports_ || loops_.size() > 1 || !ports_->take(rank, report)) return;
   choose_.set_ports(ports_->bytes_per_s());
-  for (auto& [number, loop] : loops_) loop.guards = Guards();
+  for (auto& [number, loop] : loops_) {
+    loop.guards = Guards();
+    loop.looked_in.clear();
+  }
 }
 
 std::optional<Guard> Leader::guard(std::int64_t loop) const {

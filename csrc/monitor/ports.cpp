@@ -99,9 +99,8 @@ bool Ports::learn() {
     const double factor = is_amount(told) ? told : 1;
     const int way = factor > alike ? 1 : factor * alike < 1 ? -1 : 0;
     const bool goes_on = way != 0 && way * off_[rank] > 0;
-    const double nearer =
-        way > 0 ? std::min(factor, factor_[rank]) : std::max(factor, factor_[rank]);
-    factor_[rank] = goes_on ? nearer : factor;
+    // Each time it was seen to be at least so wide.
+    factor_[rank] = goes_on ? std::max(factor, factor_[rank]) : factor;
     off_[rank] = goes_on ? off_[rank] + way : way;
     if (std::abs(off_[rank]) < times) continue;
     now_[rank] = std::clamp(now_[rank] * factor_[rank], start_[rank] / most, start_[rank] * most);

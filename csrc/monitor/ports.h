@@ -42,7 +42,7 @@ class Ports {
   std::vector<std::vector<Flow>> flows_;  // by rank, since learn() was called last
   std::vector<bool> told_;                // whose they are
   std::vector<int> off_;                  // by rank, how often in a row; below 0: narrower
-  std::vector<double> factor_;            // by which, the least of these times
+  std::vector<double> factor_;            // by which, the most of these times
 };
 
 }  // namespace patallreduce::monitor
