@@ -25,7 +25,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--network",
         default="200mbit",
-        help="200mbit, a port's rate; 200mbit/4, shared by 4 ranks; shm",
+        help="200mbit, a port's rate; 200mbit/4, shared by 4 ranks; 200mbit@25ms, latency; shm",
     )
     parser.add_argument("--ranks", type=int, nargs="+", default=[8])
     parser.add_argument("--bytes", type=parse_bytes, nargs="+", default=[4 << 20])

@@ -22,6 +22,9 @@ Two cores carry eight ranks at 500 Mbit/s (Gloo's ring within 5 % of what the wi
 With several ranks per node, those of a node share its namespace, hence its port, and its memory;
 a PID and an IPC namespace per node keep them from the memory of others.
 
+With a latency each port's wire is a cable that takes half of it, in both directions (cables.py);
+with sites it is only between them, each site a bridge of its own, and no rate limits it there.
+
 Congestion control is reno: the one that every kernel has and lets every namespace choose, so
 figures do not depend on how the machine is configured otherwise (bbr: Gloo's ring 3 % slower).
 """
@@ -33,6 +36,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .cables import Cables, new_tap
 from .closing import Closing
 from .launch import RankProgram, RankResult, run_ranks
 from .namespaces import Host, entered, make_namespace
@@ -63,6 +67,9 @@ class Network(Closing):
         congestion_control: of TCP in the ranks' namespaces; None keeps the machine's.
         ranks_per_node: consecutive ranks that share a port; rates are then one for all or one per
             node.
+        latency_s: that the wires add, one way.
+        sites: consecutive ports are shared out among so many; latency_s is between two sites. 1: it
+            is between any two ports.
 
     Raises:
         NamespaceError: namespaces cannot be made here; `available()` says why.
@@ -76,17 +83,24 @@ class Network(Closing):
         *,
         congestion_control: str | None = "reno",
         ranks_per_node: int = 1,
+        latency_s: float = 0.0,
+        sites: int = 1,
     ) -> None:
         nodes = -(-ranks // ranks_per_node)
         rates_bit_s = [rate_bit_s] * nodes if isinstance(rate_bit_s, int | float) else rate_bit_s
         if not 1 <= ranks <= 4096 or len(rates_bit_s) != nodes or min(rates_bit_s) <= 0:
             raise ValueError(f"{nodes} ports with rates {rate_bit_s}: one positive rate per port")
+        if latency_s < 0 or not 1 <= sites <= nodes:
+            raise ValueError(f"{sites} sites of {nodes} ports, {latency_s} s apart")
+        self.latency_s = latency_s
+        self.sites = sites
         self.ranks = ranks
         self.ranks_per_node = ranks_per_node
         self._hosts: list[Host] = []
         self.rates_bit_s = list(rates_bit_s)
         self.namespaces: list[int] = []
         self._switch = -1
+        self._cables: Cables | None = None
         try:
             self._build(congestion_control)
         except BaseException:
@@ -95,15 +109,31 @@ class Network(Closing):
 
     def _build(self, congestion_control: str | None) -> None:
         self._switch = make_namespace()
+        cables: list[tuple[int, int, float]] = []
         with _devices(self._switch) as switch:
-            switch.link("add", ifname="bridge", kind="bridge")
-            bridge = _index(switch, "bridge")
-            switch.link("set", index=bridge, state="up")
+            bridges = [_add_bridge(switch, f"bridge{site}") for site in range(self.sites)]
+            if self.sites > 1:
+                core = _add_bridge(switch, "core")
+                for site, bridge in enumerate(bridges):
+                    names = (f"site{site}", f"core{site}")
+                    outer, inner = (new_tap(self._switch, name) for name in names)
+                    cables.append((outer, inner, self.latency_s / 2))
+                    for name, master in zip(names, (bridge, core), strict=True):
+                        index = _index(switch, name)
+                        switch.link("set", index=index, master=master, state="up")
             for rank, rate_bit_s in enumerate(self.rates_bit_s):  # or node
                 namespace = make_namespace()
                 self.namespaces.append(namespace)
-                peer = {"ifname": device_name(rank), "net_ns_fd": namespace}
-                switch.link("add", ifname=_port(rank), kind="veth", peer=peer)
+                if self.latency_s and self.sites == 1:
+                    inside, outside = (
+                        new_tap(namespace, device_name(rank)),
+                        new_tap(self._switch, _port(rank)),
+                    )
+                    cables.append((inside, outside, self.latency_s / 2))
+                else:
+                    peer = {"ifname": device_name(rank), "net_ns_fd": namespace}
+                    switch.link("add", ifname=_port(rank), kind="veth", peer=peer)
+                bridge = bridges[rank * self.sites // len(self.rates_bit_s)]
                 _set_up_device(switch, _port(rank), rate_bit_s, master=bridge)
                 with _devices(namespace) as host:
                     host.link("set", index=_index(host, "lo"), state="up")
@@ -112,6 +142,8 @@ class Network(Closing):
                         _set_congestion_control(congestion_control)
                 if self.ranks_per_node > 1:
                     self._hosts.append(Host())
+        if cables:
+            self._cables = Cables(cables)
 
     def programs(self, command: Sequence[str]) -> list[RankProgram]:
         """One program per rank, each in the rank's namespace."""
@@ -151,6 +183,8 @@ class Network(Closing):
 
     def close(self) -> None:
         """Drop the namespaces, and with them everything in them; may be called again."""
+        if self._cables is not None:
+            self._cables.close()
         while self._hosts:
             self._hosts.pop().close()
         for namespace in [*self.namespaces, self._switch]:
@@ -210,6 +244,13 @@ def _devices(namespace: int) -> Iterator[Any]:
 def _index(devices: Any, name: str) -> int:
     (index,) = devices.link_lookup(ifname=name)
     return int(index)
+
+
+def _add_bridge(devices: Any, name: str) -> int:
+    devices.link("add", ifname=name, kind="bridge")
+    index = _index(devices, name)
+    devices.link("set", index=index, state="up")
+    return index
 
 
 def _set_up_device(

@@ -17,6 +17,7 @@ from patallreduce.pricing.link import Link, measure, measure_port_share
 _PORT_BYTES = 1 << 20  # what rested ports let through at once does not count beside it
 _MOST_BYTES = 64 << 20
 _REPEATS = 3
+_LONG_S = 1e-3
 
 
 class LinkMeter:
@@ -48,7 +49,8 @@ class LinkMeter:
     def measure(self, dtype: torch.dtype, *, with_port_share: bool = False) -> Link:
         """Return the link, the same on all ranks; of one rank, only its sums are measured.
 
-        Without `with_port_share` the link has the default one.
+        Without `with_port_share` the link has the default one, unless it is a long one: there most
+        of the latency is the wire's, and ports are free meanwhile.
         """
         seconds_per_byte = 1 / _reduce_bytes_per_s(dtype)
         if self._ranks == 1:
@@ -56,7 +58,7 @@ class LinkMeter:
         self._round_s(1024)  # connections stand and caches are warm after this
         link = measure(self._round_s, 1 / self._over_ranks(seconds_per_byte, "max"))
         link = self._with_ports(link)
-        if not with_port_share:
+        if not with_port_share and link.latency_s < _LONG_S:
             return link
         return replace(link, port_share=measure_port_share(link, self._round_s))
 

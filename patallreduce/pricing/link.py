@@ -161,17 +161,17 @@ _PIECE_BYTES = 64
 def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> float:
     """Measure which share of the latency occupies a port: by many tiny messages at once.
 
-    c messages, one behind the other, take as long as a port needs for them:
-    ``c * (port_share * latency_s + transfer_s)``. Tiny ones leave the latency.
+    c messages, one behind the other, take as long as a port needs for them, and the last one the
+    rest of its latency: ``c * (port_share * latency_s + transfer_s) + (1 - port_share) *
+    latency_s``. Tiny ones leave the latency.
 
     Args:
         link: The measured one, whose port_share is not looked at.
         round_s: As `message_s` of `measure`, of so many bytes in so many messages.
 
     Returns:
-        0 to 1, as `Link.port_share`. They take one latency at least, so that shares below 1/c are
-        told as 1/c (c = 64).
+        0 to 1, as `Link.port_share`.
     """
     seconds = min(round_s(_PIECES * _PIECE_BYTES, _PIECES) for _ in range(_REPEATS))
-    share = (seconds / _PIECES - link.transfer_s(_PIECE_BYTES)) / link.latency_s
-    return min(max(share, 0.0), 1.0)
+    latencies = (seconds - _PIECES * link.transfer_s(_PIECE_BYTES)) / link.latency_s
+    return min(max((latencies - 1) / (_PIECES - 1), 0.0), 1.0)

@@ -86,3 +86,36 @@ def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tm
     schedule, *ports = lines.pop().split("|")
     assert schedule.startswith("direct_exchange")
     assert [float(port) for port in ports] == pytest.approx([4, 4, 1, 4], rel=0.1)
+
+
+LONG = """
+import os
+import torch
+import torch.distributed as dist
+import patallreduce as pat
+dist.init_process_group("gloo")
+with pat.Communicator(timeout_s=20, monitor=False) as communicator:
+    link = communicator.link
+    communicator.all_reduce(torch.zeros(1 << 20))
+    name = communicator.stats()[-1]["schedule"].split()[0]
+    print("|".join([name, str(link.latency_s), str(link.port_share), str(link.ports)]))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.network
+def test_ports_are_free_while_a_message_is_on_a_long_way(tmp_path):
+    """Else direct exchange, with its many messages at once, would seem slow there."""
+    if not available() or available().how != "root":
+        pytest.skip(f"no namespaces: {available().reason or available().how}")
+    program = tmp_path / "program.py"
+    program.write_text(LONG, encoding="utf-8")
+    with Network(4, 200e6, latency_s=0.02) as network:
+        results = network.run([sys.executable, str(program)], timeout_s=50, show="none")
+    lines = {result.output.strip().splitlines()[-1] for result in results}
+    assert len(lines) == 1
+    schedule, latency_s, port_share, ports = lines.pop().split("|")
+    assert schedule == "direct_exchange"
+    assert 0.02 <= float(latency_s) < 0.03
+    assert float(port_share) < 0.05
+    assert ports == "()"

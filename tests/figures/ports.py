@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
+from benchmarks.changing.__main__ import LAST, answered
 from tests.figures.records import Figure, after_s, load, mean, median, ms, one
 
 PAGE = "docs/performance.md"
 RIVALS = ("gloo", "ring", "direct_exchange", "auto")
+PAYLOAD = 1448 / 1514  # of an Ethernet frame
 ARRIVALS = ("gloo", "ring", "slt", "prr", "direct_exchange")
 # By the rates of ports in Mbit/s: what is said of them, and their limit in M*beta of the widest.
 PORTS = {
@@ -71,8 +74,50 @@ def unlearned() -> Iterator[Figure]:
     yield Figure(PAGE, f"takes {few} with 8 ranks and {many} with 16", "medians", file)
 
 
+def changing() -> Iterator[Figure]:
+    for file in ("changing.jsonl", "changing_buckets.jsonl"):
+        for record in load(file):
+            end = len(record["iterations_s"])
+            borders = [0, *record["changes"], end]
+            spans = list(itertools.pairwise(borders))
+            before, narrow, wide = (
+                ms(median(record["iterations_s"][last - LAST : last])) for _, last in spans
+            )
+            soon, back = (answered(record, *span) for span in spans[1:])
+            hook = {"gloo": "Gloo", "ring": "`ring`", "auto": "`auto`"}[record["hook"]]
+            row = (
+                f"| {record['buckets']} | {hook} | {before} | {narrow} | {soon} | {wide} | {back} |"
+            )
+            yield Figure(PAGE, row, "median", file)
+
+
+def long_ways() -> Iterator[Figure]:
+    """Limits: what a port of 200 Mbit/s has to carry, and one latency."""
+    file = "long_ways.jsonl"
+    message_s = (4 << 20) / (200e6 / 8 * PAYLOAD)
+    for network, delay_s in dict.fromkeys((r["network"], r["delay_s"]) for r in load(file)):
+        latency, _, sites = network.partition("@")[2].partition(":")
+        of = {
+            r["algorithm"]: r
+            for r in load(file)
+            if (r["network"], r["delay_s"]) == (network, delay_s)
+        }
+        limit_s = (1 if delay_s else 2 * 7 / 8) * message_s + float(
+            latency.removesuffix("ms")
+        ) / 1e3
+        where = "between two sites" if sites else "between all"
+        late = "one by 0.5 s" if delay_s else "nobody"
+        times = " | ".join(ms(after_s(of[rival])) for rival in RIVALS)
+        latency = latency.replace("ms", " ms")
+        yield Figure(
+            PAGE, f"| {latency} {where} | {late} | {times} | {ms(limit_s)} |", "medians", file
+        )
+
+
 def figures() -> Iterator[Figure]:
     yield from single()
     yield from training()
     yield from spread()
     yield from unlearned()
+    yield from changing()
+    yield from long_ways()

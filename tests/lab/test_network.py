@@ -105,6 +105,21 @@ SET_RATE = PORT.format("""
         assert time_s(sender, receiver, 100) < slow_s
 """)
 
+# Between which ports there is a latency; a rate is what it is without.
+LATENCY = PORT.format("""
+    pass
+for sites, ports in ((1, ((0, 1), (0, 3), (3, 0))), (2, ((0, 3), (2, 1)))):
+    with Network(4, 2e8, latency_s=0.02, sites=sites) as network:
+        mailboxes = [mailbox(rank) for rank in range(4)]
+        for sender, receiver in ((s, r) for s in range(4) for r in range(4) if s != r):
+            time_s(sender, receiver, 1)  # who has that address
+        for sender, receiver in ports:
+            assert 0.02 <= time_s(sender, receiver, 1) < 0.03
+            assert 100 * 1024 * 8 / 2e8 < time_s(sender, receiver, 100) < 0.04
+        if sites == 2:
+            assert time_s(0, 1, 1) < 0.01 and time_s(2, 3, 1) < 0.01
+""")
+
 NAMESPACE_THEN_SLEEP = """
 import os, time
 print(os.readlink("/proc/self/ns/net"), flush=True)
@@ -140,17 +155,21 @@ print(sorted(name for name in names if name.startswith(("rank", "port", "eth")))
     assert sorted(output.splitlines()) == ["[0] ['rank0']", "[1] ['rank1']"]
 
 
-@pytest.mark.parametrize("program", [UNPLUG, SET_RATE], ids=["unplug", "set_rate"])
+@pytest.mark.parametrize(
+    "program", [UNPLUG, SET_RATE, LATENCY], ids=["unplug", "set_rate", "latency"]
+)
 def test_a_port_can_be_changed(network_lab, program):
     with network_lab.start_python("-c", program) as changer:
         output, _ = changer.communicate(timeout=30)
     assert changer.returncode == 0, output
 
 
+@pytest.mark.parametrize("rate", ["200mbit", "200mbit@5ms"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_after_the_launcher_is_killed(
-    network_lab, in_use: Callable[[], set[str]], end
+    network_lab, in_use: Callable[[], set[str]], end, rate
 ):
+    network_lab.rate = rate
     with network_lab.start(2, NAMESPACE_THEN_SLEEP) as launcher:
         assert launcher.stdout is not None
         namespaces = {launcher.stdout.readline().split()[1] for _ in range(2)}
@@ -174,6 +193,12 @@ def test_namespaces_go_with_success_failure_and_timeout(network_lab, in_use):
 def test_rates_must_be_one_per_port():
     with pytest.raises(ValueError, match="one positive rate per port"):
         Network(3, [1e6, 2e6])
+
+
+@pytest.mark.parametrize(("latency_s", "sites"), [(-1, 1), (0.1, 0), (0.1, 4)])
+def test_latencies_and_sites_must_make_sense(latency_s, sites):
+    with pytest.raises(ValueError, match="sites of 3 ports"):
+        Network(3, 1e6, latency_s=latency_s, sites=sites)
 
 
 @pytest.mark.parametrize(
