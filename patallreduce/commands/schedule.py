@@ -35,6 +35,16 @@ def add(commands: Commands) -> None:
         help="prr's tau, clairvoyant's round, a segment's time in --out; default 0, in --out 1 s "
         "for all segments together",
     )
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", metavar="NODE", help="of each rank; default: one for each"
+    )
+    parser.add_argument(
+        "--ports",
+        type=float,
+        nargs="+",
+        metavar="BANDWIDTH",
+        help="of each rank's port, in any unit; default: all alike",
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--listing", action="store_true", help="a line per step, numbered")
     shown.add_argument(
@@ -66,6 +76,8 @@ def run(options: argparse.Namespace) -> str:
         collective=_collective_of(options.algorithm),
         root=options.root,
         segment_time_s=options.segment_time,
+        nodes=options.nodes,
+        ports=options.ports,
     )
     if options.streams:
         return _streams(made, options)

@@ -112,6 +112,14 @@ def long_ways() -> Iterator[Figure]:
         yield Figure(
             PAGE, f"| {latency} {where} | {late} | {times} | {ms(limit_s)} |", "medians", file
         )
+    file = "training_long_ways.jsonl"
+    for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
+        times = " | ".join(
+            f"{ms(median(times_s))} | {ms(mean(times_s))}"
+            for hook in ("gloo", "ring", "auto")
+            for times_s in [one(file, hook=hook, delay_s=delay_s)["iterations_s"]]
+        )
+        yield Figure(PAGE, f"| 25 ms, {late} | {times} |", "median", file)
 
 
 def figures() -> Iterator[Figure]:

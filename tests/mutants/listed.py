@@ -139,6 +139,24 @@ MUTANTS = [
         "return {0, 0,",
     ),
     Mutant(
+        "what ranks send tells nothing of ports",
+        LEADER,
+        "if (!ports_ || loops_.size() > 1 || !ports_->take(rank, report)) return;",
+        "return;",
+    ),
+    Mutant(
+        "a direct exchange tells nothing of ports",
+        LEADER,
+        "return Exchange::direct;",
+        "return Exchange::other;",
+    ),
+    Mutant(
+        "the most that is seen of a port in three times is not what counts",
+        "csrc/monitor/ports.cpp",
+        "std::max(factor, factor_[rank])",
+        "std::min(factor, factor_[rank]) / 2",
+    ),
+    Mutant(
         "how late the last rank is makes no other regime",
         GUARD,
         "static_cast<int>(last_doublings_)};",

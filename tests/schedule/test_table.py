@@ -42,6 +42,15 @@ def test_the_command_prints_it(monkeypatch, capsys):
     [
         ("schedule prr --arrivals 0 0 0 9 --segment-time 1", "prr all_reduce, ranks 4, segments 4"),
         ("schedule flat_reduce --root 2 --ranks 3 --listing", "  1: recv_reduce <- 1 segment 0"),
+        # Who has a narrow port sums nothing, and a host gets each of the other's segments once.
+        (
+            "schedule direct_exchange --ranks 3 --segments 3 --ports 1 1 0.5",
+            "2     recv  .      .      .      (1,2)=  (0,0)=  .       (0,1)=",
+        ),
+        (
+            "schedule slt --ranks 4 --segments 1 --nodes 0 0 1 1",
+            "2     recv  .      (1,0)  .      .       (3,0)=",
+        ),
     ],
 )
 def test_the_command_takes_what_a_schedule_depends_on(monkeypatch, capsys, words, said):
