@@ -125,6 +125,7 @@ class _Running:
 
 def _be(cell: Cell, rank: int, folder: Path, network: Network | None) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     said = os.open(folder / f"{rank}.txt", os.O_WRONLY | os.O_CREAT)
     os.dup2(said, 1)
     os.dup2(said, 2)
