@@ -209,7 +209,7 @@ build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 # Needs clang 16 or newer with its libFuzzer (Debian: clang-19, libclang-rt-19-dev).
 FUZZ_S ?= 600
 CLANG ?= clang++-19
-FUZZED := $(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE))
+FUZZED := $(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE)) csrc/transport/sockets.cpp
 fuzz: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/fuzz/engine build/fuzz/leader INCLUDE=$(LIBUCX)include
 	for one in engine leader; do \
