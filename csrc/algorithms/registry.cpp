@@ -45,6 +45,11 @@ Algorithm by_port(Algorithm algorithm) {
   return algorithm;
 }
 
+Algorithm sending(Algorithm algorithm, Sends sends) {
+  algorithm.sends = sends;
+  return algorithm;
+}
+
 Algorithm by_rounds(Algorithm algorithm, Rounds rounds) {
   algorithm.rounds = rounds;
   return algorithm;
@@ -72,10 +77,11 @@ int part_per_rank(int ranks) { return ranks; }
 
 const std::vector<Algorithm>& algorithms() {
   static const std::vector<Algorithm> all{
-      by_rounds(
-          priced(by_node(usual({"ring", "all_reduce", thakur, Uses::nothing, ring, ring_segments})),
-                 {part_per_rank, ring_segments_to_price, estimate_ring}),
-          {ring_rounds, append_ring_round}),
+      by_rounds(priced(sending(by_node(usual({"ring", "all_reduce", thakur, Uses::nothing, ring,
+                                              ring_segments})),
+                               Sends::to_one),
+                       {part_per_rank, ring_segments_to_price, estimate_ring}),
+                {ring_rounds, append_ring_round}),
       priced(by_node({"slt", "all_reduce",
                       "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
                       Uses::order, slt, slt_segments}),
@@ -97,11 +103,12 @@ const std::vector<Algorithm>& algorithms() {
               halving_segments},
              {power_of_two_within, halving_segments_to_price, estimate_halving}),
       timed(
-          priced(by_node(
-                     by_port({"direct_exchange", "all_reduce",
+          priced(sending(by_node(by_port(
+                             {"direct_exchange", "all_reduce",
                               "Chan, Heimlich, Purkayastha, van de Geijn, Concurrency Computat. 19 "
                               "(2007), section 4; shares by arrival and bandwidth: ours",
                               Uses::times, direct_exchange, direct_exchange_segments})),
+                         Sends::to_all_at_once),
                  {part_per_rank, direct_exchange_segments_to_price, nullptr, flow_direct_exchange}),
           part_time),
       of_the_tree({"reproducible", "all_reduce",

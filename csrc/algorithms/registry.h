@@ -19,6 +19,10 @@ using schedule::Steps;
 // come.
 enum class Uses { nothing, order, real_order, times };
 
+// To whom a rank sends where all come together, and so what fills its port. Known of those alone
+// from which ports are told (monitor/ports.h).
+enum class Sends { otherwise, to_one, to_all_at_once };
+
 // Steps that come in rounds: all rounds of a rank in order are its steps.
 struct Rounds {
   int (*count)(const Problem& problem);
@@ -62,6 +66,7 @@ struct Algorithm {
   bool tree = false;     // every sum is that of schedule/tree.h
   bool by_node = false;  // it takes account of Problem::node_of
   bool by_port = false;  // of Problem::ports
+  Sends sends = Sends::otherwise;
   // All ranks' steps at once, where one rank's cost nearly as much; else null.
   std::vector<Steps> (*generate_all)(const Problem& problem) = nullptr;
   Rounds rounds = {};                      // null where its steps have none

@@ -188,14 +188,13 @@ void Leader::expect_results(Loop& loop, std::int64_t iteration) const {
   loop.guards.expect(iteration, *std::max_element(finish_s.begin(), finish_s.end()));
 }
 
-// Of the plan at hand.
-Exchange Leader::exchange_of(const Loop& loop) const {
-  std::set<std::string> algorithms;
+// By the plan at hand; all buckets alike, or otherwise.
+Sends Leader::sends_of(const Loop& loop) const {
+  std::set<Sends> found;
   for (std::size_t b = 0; b < loop.sizes.size(); ++b)
-    algorithms.insert(b < loop.keys.size() ? loop.keys[b].algorithm : loop.sizes[b].algorithm);
-  if (algorithms == std::set<std::string>{"ring"}) return Exchange::ring;
-  if (algorithms == std::set<std::string>{"direct_exchange"}) return Exchange::direct;
-  return Exchange::other;
+    found.insert(selection::sends_of(b < loop.keys.size() ? loop.keys[b].algorithm
+                                                          : loop.sizes[b].algorithm));
+  return found.size() == 1 ? *found.begin() : Sends::otherwise;
 }
 
 // What was measured of plans counts no longer where the network is another.
@@ -259,7 +258,7 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
     plan.buckets.push_back({size.elements, size.element_bytes, chosen->keys[b]});
   }
   if (ports_) {
-    ports_->runs(id.iteration, exchange_of(loop));
+    ports_->runs(id.iteration, sends_of(loop));
     records.ports(id, ports_->bytes_per_s());
   }
   if (!plan.buckets.empty())

@@ -117,7 +117,7 @@ class Leader {
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
   void all_arrived(Loop& loop, std::int64_t iteration, double now_s) const;
   void expect_results(Loop& loop, std::int64_t iteration) const;
-  Exchange exchange_of(const Loop& loop) const;
+  Sends sends_of(const Loop& loop) const;
   void learn_ports(int rank, const LinkUsed& report);
 
   int ranks_;

@@ -40,18 +40,20 @@ Ports::Ports(std::vector<double> bytes_per_s)
       off_(start_.size()),
       factor_(start_.size()) {}
 
-void Ports::runs(std::int64_t iteration, Exchange exchange) {
-  if (exchange == exchange_) return;
-  exchange_ = exchange;
+void Ports::runs(std::int64_t iteration, Sends sends) {
+  if (sends == sends_) return;
+  sends_ = sends;
   since_ = iteration;
 }
 
 bool Ports::take(int rank, const LinkUsed& report) {
-  if (exchange_ == Exchange::other || report.since < since_) return false;
+  if (sends_ == Sends::otherwise || report.since < since_) return false;
+  const auto ranks = static_cast<int>(now_.size());
   std::vector<Flow>& flows = flows_[std::size_t(rank)];
   flows.clear();
   for (const Flow& flow : report.flows)
-    if (is_amount(flow.bytes) && is_amount(flow.busy_s) && is_amount(rate(flow)) && flow.to != rank)
+    if (is_amount(flow.bytes) && is_amount(flow.busy_s) && is_amount(rate(flow)) &&
+        flow.to != rank && flow.to >= 0 && flow.to < ranks)
       flows.push_back(flow);
   told_[std::size_t(rank)] = true;
   if (std::find(told_.begin(), told_.end(), false) != told_.end()) return false;
@@ -64,7 +66,7 @@ bool Ports::take(int rank, const LinkUsed& report) {
 std::vector<double> Ports::seen() const {
   std::vector<double> seen(now_.size());
   for (std::size_t rank = 0; rank < seen.size(); ++rank) {
-    if (exchange_ == Exchange::direct) {
+    if (sends_ == Sends::to_all_at_once) {
       seen[rank] = together(flows_[rank]);
       continue;
     }
@@ -72,7 +74,7 @@ std::vector<double> Ports::seen() const {
       for (const std::size_t end : {rank, std::size_t(flow.to)})
         seen[end] = std::max(seen[end], rate(flow));
   }
-  if (exchange_ == Exchange::direct) return seen;
+  if (sends_ == Sends::to_all_at_once) return seen;
   // Next to nobody but narrow ones.
   std::vector<bool> proven(seen.size());
   for (std::size_t rank = 0; rank < seen.size(); ++rank)

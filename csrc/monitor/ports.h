@@ -15,18 +15,19 @@
 #include <vector>
 
 #include "monitor/reports.h"
+#include "selection/schedules.h"
 
 namespace patallreduce::monitor {
 
-enum class Exchange { ring, direct, other };  // all buckets of an iteration
+using selection::Sends;
 
 class Ports {
  public:
   // Bytes per second, by rank, as measured before.
   explicit Ports(std::vector<double> bytes_per_s);
 
-  // The exchange of an iteration, and of those that follow until the next call.
-  void runs(std::int64_t iteration, Exchange exchange);
+  // How all buckets of an iteration are sent, and of those that follow until the next call.
+  void runs(std::int64_t iteration, Sends sends);
   // Returns true if a port has changed.
   bool take(int rank, const LinkUsed& report);
   const std::vector<double>& bytes_per_s() const { return now_; }
@@ -37,7 +38,7 @@ class Ports {
 
   const std::vector<double> start_;
   std::vector<double> now_;
-  Exchange exchange_ = Exchange::other;
+  Sends sends_ = Sends::otherwise;
   std::int64_t since_ = 0;                // what runs, has run since then
   std::vector<std::vector<Flow>> flows_;  // by rank, since learn() was called last
   std::vector<bool> told_;                // whose they are

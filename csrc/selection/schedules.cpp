@@ -30,6 +30,11 @@ std::vector<double> in_order(const std::vector<double>& values,
   return ordered;
 }
 
+Sends sends_of(const std::string& algorithm) {
+  const Algorithm* const known = algorithms::known_algorithm(algorithm, "all_reduce");
+  return known ? known->sends : Sends::otherwise;
+}
+
 std::vector<double> chain_begins_s(const std::vector<double>& arrivals_s, double latency_s) {
   std::vector<double> begins_s = arrivals_s;
   const std::size_t ranks = arrivals_s.size();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace patallreduce::selection {
 
 using algorithms::Algorithm;
 using algorithms::Bucket;
+using algorithms::Sends;
 using pricing::Link;
 using pricing::Simulation;
 using schedule::ScheduleKey;
@@ -23,6 +25,9 @@ using schedule::ScheduleKey;
 std::vector<std::size_t> order_of(const std::vector<double>& arrivals_s);
 std::vector<double> in_order(const std::vector<double>& values,
                              const std::vector<std::size_t>& order);
+
+// Of an all-reduce by that name; otherwise: there is none.
+Sends sends_of(const std::string& algorithm);
 
 // Where a chain grows as ranks arrive, when each can take part: a rank knows where to send two
 // messages after its successor's arrival; the last is known as soon as the others have come. An

@@ -12,7 +12,7 @@ from patallreduce import _core
 from tests.threads import on_threads
 
 LINK = pat.Link(20e-6, 2e9)
-VERSION = 5
+VERSION = 6
 HELLO, ABORT, BYE, PLANS_END, PLACES, BYE_HEARD = 0, 3, 4, 5, 6, 7  # kinds of messages
 ENDED, LATE, _, DIFFERS = range(4)  # kinds of failures
 
@@ -102,7 +102,7 @@ def test_another_version_is_refused(engine_and_peers):
     engine, peers = engine_and_peers
     peers[0].control(1, hello())
     peers[2].control(1, hello(VERSION + 1))
-    with pytest.raises(pat.MismatchError, match="rank 1 speaks version 5.*rank 2 speaks version 6"):
+    with pytest.raises(pat.MismatchError, match="rank 1 speaks version 6.*rank 2 speaks version 7"):
         engine.start(5)
 
 

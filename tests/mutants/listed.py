@@ -146,9 +146,9 @@ MUTANTS = [
     ),
     Mutant(
         "a direct exchange tells nothing of ports",
-        LEADER,
-        "return Exchange::direct;",
-        "return Exchange::other;",
+        "csrc/algorithms/registry.cpp",
+        "Sends::to_all_at_once),",
+        "Sends::otherwise),",
     ),
     Mutant(
         "the most that is seen of a port in three times is not what counts",

@@ -16,10 +16,10 @@
 
 namespace patallreduce::native {
 
-using monitor::Exchange;
 using monitor::Flow;
 using monitor::LinkUsed;
 using monitor::Ports;
+using monitor::Sends;
 using transport::End;
 using transport::SocketWatch;
 
@@ -30,7 +30,7 @@ constexpr double wide = 25e6;
 const std::vector<double> all_wide(ranks, wide);
 
 // One iteration's reports of ranks with these ports; noise: by how much flows are off.
-bool iterate(Ports& ports, const std::vector<double>& real, Exchange exchange, int iteration,
+bool iterate(Ports& ports, const std::vector<double>& real, Sends sends, int iteration,
              Random& random, double noise = 0.05) {
   bool changed = false;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -39,7 +39,7 @@ bool iterate(Ports& ports, const std::vector<double>& real, Exchange exchange, i
       const double off = 1 + noise * (pick(random, -1000, 1000) / 1000.0);
       used.flows.push_back({to, bytes, bytes / bytes_per_s * off});
     };
-    if (exchange == Exchange::direct) {
+    if (sends == Sends::to_all_at_once) {
       // All at once: each other rank takes what its own port can, this one gives what it can.
       for (int to = 0; to < ranks; ++to)
         if (to != rank) add(to, 1e6, std::min(real[rank], real[to]) / (ranks - 1));
@@ -52,10 +52,10 @@ bool iterate(Ports& ports, const std::vector<double>& real, Exchange exchange, i
   return changed;
 }
 
-int iterations_until_changed(Ports& ports, const std::vector<double>& real, Exchange exchange,
-                             int first, Random& random) {
+int iterations_until_changed(Ports& ports, const std::vector<double>& real, Sends sends, int first,
+                             Random& random) {
   for (int waited = 1; waited <= 20; ++waited)
-    if (iterate(ports, real, exchange, first + waited, random)) return waited;
+    if (iterate(ports, real, sends, first + waited, random)) return waited;
   return 0;
 }
 
@@ -64,16 +64,16 @@ void check_near(const std::vector<double>& found, const std::vector<double>& rea
 }
 
 void test_narrow_and_back(Random& random) {
-  for (const Exchange after : {Exchange::ring, Exchange::direct}) {
+  for (const Sends after : {Sends::to_one, Sends::to_all_at_once}) {
     for (const double narrow : {0.5, 0.25, 0.1}) {
       const int rank = pick(random, 0, ranks - 1);
       Ports ports(all_wide);
-      ports.runs(0, Exchange::ring);
+      ports.runs(0, Sends::to_one);
       for (int iteration = 0; iteration < 20; ++iteration)
-        CHECK(!iterate(ports, all_wide, Exchange::ring, iteration, random));
+        CHECK(!iterate(ports, all_wide, Sends::to_one, iteration, random));
       std::vector<double> real = all_wide;
       real[rank] *= narrow;
-      CHECK(iterations_until_changed(ports, real, Exchange::ring, 20, random) == 3);
+      CHECK(iterations_until_changed(ports, real, Sends::to_one, 20, random) == 3);
       check_near(ports.bytes_per_s(), real);
       ports.runs(50, after);
       for (int iteration = 50; iteration < 70; ++iteration)
@@ -87,10 +87,10 @@ void test_narrow_and_back(Random& random) {
 // Whom a narrow port holds up is not taken for narrow: not those next to it, nor one between two.
 void test_who_is_to_blame(Random& random) {
   Ports ports(all_wide);
-  ports.runs(0, Exchange::ring);
+  ports.runs(0, Sends::to_one);
   std::vector<double> real = all_wide;
   real[2] = real[4] = wide / 4;
-  CHECK(iterations_until_changed(ports, real, Exchange::ring, 0, random) == 3);
+  CHECK(iterations_until_changed(ports, real, Sends::to_one, 0, random) == 3);
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == 2 || rank == 4) CHECK(ports.bytes_per_s()[rank] < wide / 3);
     if (rank != 2 && rank != 3 && rank != 4) CHECK(ports.bytes_per_s()[rank] == wide);
@@ -100,15 +100,15 @@ void test_who_is_to_blame(Random& random) {
 // A single slow iteration, or one in which all are slow, changes nothing.
 void test_what_passes(Random& random) {
   Ports ports(all_wide);
-  ports.runs(0, Exchange::ring);
+  ports.runs(0, Sends::to_one);
   std::vector<double> narrow = all_wide, slow(ranks, wide / 3);
   narrow[5] /= 4;
   for (int iteration = 0; iteration < 60; ++iteration) {
     const auto& real = iteration % 3 == 0 ? narrow : iteration % 3 == 1 ? slow : all_wide;
-    CHECK(!iterate(ports, real, Exchange::ring, iteration, random));
+    CHECK(!iterate(ports, real, Sends::to_one, iteration, random));
   }
   for (int iteration = 60; iteration < 80; ++iteration)
-    CHECK(!iterate(ports, slow, Exchange::ring, iteration, random));
+    CHECK(!iterate(ports, slow, Sends::to_one, iteration, random));
 }
 
 // What ran is not known to fill ports, or has not run for all that a report tells of.
@@ -117,19 +117,19 @@ void test_what_tells_nothing(Random& random) {
   narrow[5] /= 4;
   Ports ports(all_wide);
   for (int iteration = 0; iteration < 20; ++iteration)
-    CHECK(!iterate(ports, narrow, Exchange::ring, iteration, random));
+    CHECK(!iterate(ports, narrow, Sends::to_one, iteration, random));
   for (int iteration = 20; iteration < 40; ++iteration) {
-    ports.runs(iteration + 1, iteration % 2 ? Exchange::ring : Exchange::other);
-    CHECK(!iterate(ports, narrow, Exchange::ring, iteration, random));
+    ports.runs(iteration + 1, iteration % 2 ? Sends::to_one : Sends::otherwise);
+    CHECK(!iterate(ports, narrow, Sends::to_one, iteration, random));
   }
 }
 
 void test_reports_that_make_no_sense(Random& random) {
   Ports ports(all_wide);
-  ports.runs(0, Exchange::ring);
+  ports.runs(0, Sends::to_one);
   for (int iteration = 0; iteration < 200; ++iteration) {
     if (pick(random, 0, 5) == 0)
-      ports.runs(iteration, pick(random, 0, 1) ? Exchange::ring : Exchange::direct);
+      ports.runs(iteration, pick(random, 0, 1) ? Sends::to_one : Sends::to_all_at_once);
     for (int rank = 0; rank < ranks; ++rank) {
       LinkUsed used{{1, iteration + 1}, iteration, {}};
       for (int left = pick(random, 0, 9); left > 0; --left) {
