@@ -73,17 +73,21 @@ def test_ports_that_are_nearly_alike_are_alike():
     assert measure_ports(rings_of([1.0, 0.9, 0.8, 1.0])[0], 4) == []
 
 
-@pytest.mark.network
-def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tmp_path):
+def said_by_all(tmp_path, text, rates_bit_s, **network):
+    """What 4 ranks of that program say last, all the same: its parts."""
     if not available() or available().how != "root":
         pytest.skip(f"no namespaces: {available().reason or available().how}")
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    with Network(4, [200e6, 200e6, 50e6, 200e6]) as network:
-        results = network.run([sys.executable, str(program)], timeout_s=50, show="none")
-    lines = {result.output.strip().splitlines()[-1] for result in results}
-    assert len(lines) == 1
-    schedule, *ports = lines.pop().split("|")
+    program.write_text(text, encoding="utf-8")
+    with Network(4, rates_bit_s, **network) as emulated:
+        results = emulated.run([sys.executable, str(program)], timeout_s=50, show="none")
+    (line,) = {result.output.strip().splitlines()[-1] for result in results}
+    return line.split("|")
+
+
+@pytest.mark.network
+def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tmp_path):
+    schedule, *ports = said_by_all(tmp_path, PROGRAM, [200e6, 200e6, 50e6, 200e6])
     assert schedule.startswith("direct_exchange")
     assert [float(port) for port in ports] == pytest.approx([4, 4, 1, 4], rel=0.1)
 
@@ -106,15 +110,7 @@ dist.destroy_process_group()
 @pytest.mark.network
 def test_ports_are_free_while_a_message_is_on_a_long_way(tmp_path):
     """Else direct exchange, with its many messages at once, would seem slow there."""
-    if not available() or available().how != "root":
-        pytest.skip(f"no namespaces: {available().reason or available().how}")
-    program = tmp_path / "program.py"
-    program.write_text(LONG, encoding="utf-8")
-    with Network(4, 200e6, latency_s=0.02) as network:
-        results = network.run([sys.executable, str(program)], timeout_s=50, show="none")
-    lines = {result.output.strip().splitlines()[-1] for result in results}
-    assert len(lines) == 1
-    schedule, latency_s, port_share, ports = lines.pop().split("|")
+    schedule, latency_s, port_share, ports = said_by_all(tmp_path, LONG, 200e6, latency_s=0.02)
     assert schedule == "direct_exchange"
     assert 0.02 <= float(latency_s) < 0.03
     assert float(port_share) < 0.05

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from benchmarks.changing.__main__ import LAST, answered
-from tests.figures.records import Figure, after_s, load, mean, median, ms, one
+from tests.figures.records import Figure, after_s, load, mean, median, ms, one, percent
 
 PAGE = "docs/performance.md"
 RIVALS = ("gloo", "ring", "direct_exchange", "auto")
@@ -91,6 +91,28 @@ def changing() -> Iterator[Figure]:
             yield Figure(PAGE, row, "median", file)
 
 
+def wide_ports() -> Iterator[Figure]:
+    """What iterations take while the ports of `changing` are alike, beside the rivals."""
+    files = ("changing.jsonl", "changing_buckets.jsonl")
+    behind = {}
+    for file in files:
+        of = {record["hook"]: record for record in load(file)}
+        ends = (of["auto"]["changes"][0], len(of["auto"]["iterations_s"]))
+        for rival in ("ring", "gloo"):
+            behind[file, rival] = max(
+                median(of["auto"]["iterations_s"][end - LAST : end])
+                / median(of[rival]["iterations_s"][end - LAST : end])
+                for end in ends
+            )
+    ring = max(behind[file, "ring"] for file in files)
+    gloo = behind["changing_buckets.jsonl", "gloo"]
+    text = (
+        f"up to {percent(ring, 1)} behind the ring, and with 4 buckets up to "
+        f"{percent(gloo, 1)} behind Gloo"
+    )
+    yield Figure(PAGE, text, "median", "changing_buckets.jsonl")
+
+
 def long_ways() -> Iterator[Figure]:
     """Limits: what a port of 200 Mbit/s has to carry, and one latency."""
     file = "long_ways.jsonl"
@@ -128,4 +150,5 @@ def figures() -> Iterator[Figure]:
     yield from spread()
     yield from unlearned()
     yield from changing()
+    yield from wide_ports()
     yield from long_ways()
