@@ -798,7 +798,9 @@ class Planner:
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
         spreads_s: Sequence[float] = ...,
+        at_once: bool = ...,
     ) -> tuple[list[_PlannedKey], float, float]: ...
+    def catch_up(self) -> bool: ...
     def finish_s(
         self,
         sizes: Sequence[tuple[int, int]],

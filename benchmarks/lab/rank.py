@@ -22,7 +22,7 @@ from .rivals import Rival, make_rivals
 
 # A prime: equal values in misplaced segments of any usual size would go unnoticed.
 PATTERN = 4093
-START_AHEAD_S = 0.03  # for the broadcast of the start time to reach every rank
+START_AHEAD_S = 0.03  # for the broadcast of the start time to reach every rank, at least
 SPIN_S = 0.0005  # before the start, where every rank has a core: sleep is 0.1 ms inexact
 POINT_TO_POINT_PORT = 1  # added to MASTER_PORT
 
@@ -35,6 +35,7 @@ class Bench:
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
         self.spin_s = SPIN_S if self.ranks <= (os.cpu_count() or 1) else 0.0
+        self._start_ahead_s = max(START_AHEAD_S, 1.25 * self._barrier_s())
 
     def values(self, elements: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Make one rank's values and the sum over all: whole numbers that float32 adds exactly.
@@ -71,9 +72,16 @@ class Bench:
     def agree_on_start(self) -> float:
         """Return a time just ahead, the same on every rank."""
         dist.barrier(group=self.control)
-        start_s = torch.tensor(time.monotonic() + START_AHEAD_S, dtype=torch.float64)
+        start_s = torch.tensor(time.monotonic() + self._start_ahead_s, dtype=torch.float64)
         dist.broadcast(start_s, src=0, group=self.control)
         return float(start_s)
+
+    def _barrier_s(self) -> float:
+        """What one takes once connections are open: as many ways as a broadcast, or more."""
+        dist.barrier(group=self.control)
+        begun_s = time.monotonic()
+        dist.barrier(group=self.control)
+        return time.monotonic() - begun_s
 
 
 def check(rival: Rival, buckets: list[torch.Tensor], expected: torch.Tensor) -> None:

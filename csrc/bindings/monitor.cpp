@@ -61,13 +61,17 @@ std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
 }
 
 Leader::Chooser chooser_of(std::shared_ptr<Planner> planner) {
-  return {[planner](const IterationForecast& forecast) {
-            return std::optional(planner->plan(forecast));
-          },
-          [planner](const std::vector<schedule::ScheduleKey>& keys,
-                    const IterationForecast& arrived) { return planner->finish_s(keys, arrived); },
-          planner->ports(),
-          [planner](const std::vector<double>& ports) { planner->set_ports(ports); }};
+  return {
+      [planner](const IterationForecast& forecast, bool at_once) {
+        return std::optional(at_once ? planner->plan_at_once(forecast) : planner->plan(forecast));
+      },
+      [planner](const std::vector<schedule::ScheduleKey>& keys, const IterationForecast& arrived) {
+        return planner->finish_s(keys, arrived);
+      },
+      planner->ports(),
+      [planner](const std::vector<double>& ports) { planner->set_ports(ports); },
+      planner->latency_s(),
+      [planner] { return planner->catch_up(); }};
 }
 
 // A leader without a monitor around it: benchmarks/leader.py and tests replay reports on it.
@@ -80,9 +84,15 @@ struct Replay {
     if (planner) leader.set_chooser(chooser_of(std::move(planner)), patience_s_per_byte);
   }
   std::optional<Plan> take(int rank, const Report& report, double now_s) {
-    return leader.take(rank, report, now_s, records);
+    auto plan = leader.take(rank, report, now_s, records);
+    leader.catch_up();
+    return plan;
   }
-  std::optional<Plan> overdue(double now_s) { return leader.overdue(now_s, records); }
+  std::optional<Plan> overdue(double now_s) {
+    auto plan = leader.overdue(now_s, records);
+    leader.catch_up();
+    return plan;
+  }
 };
 
 py::object paces_of(const std::optional<Guard>& guard) {

@@ -164,14 +164,14 @@ void bind_planner(py::module_& m) {
           "plan",
           [](Planner& planner, const std::vector<Size>& sizes,
              std::vector<std::vector<double>> arrivals_s, std::vector<double> errors_s,
-             std::vector<double> compute_s, std::vector<double> spreads_s) {
+             std::vector<double> compute_s, std::vector<double> spreads_s, bool at_once) {
             IterationForecast forecast{buckets_of(sizes), std::move(arrivals_s),
                                        std::move(errors_s), std::move(compute_s),
                                        std::move(spreads_s)};
             IterationPlan plan;
             {
               py::gil_scoped_release release;
-              plan = planner.plan(forecast);
+              plan = at_once ? planner.plan_at_once(forecast) : planner.plan(forecast);
             }
             std::vector<Key> keys;
             for (const auto& key : plan.keys)
@@ -180,10 +180,14 @@ void bind_planner(py::module_& m) {
           },
           "sizes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
           "compute_s"_a = std::vector<double>{}, "spreads_s"_a = std::vector<double>{},
+          "at_once"_a = false,
           "([(algorithm, segments, arrivals_s, segment_time_s)] by bucket, or [] where no plan is "
           "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
           "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
-          "csrc/selection/rollout.h. Raises ScheduleError for what is not finite numbers.")
+          "csrc/selection/forecast.h. at_once: the usual plan where that suits, if working it out "
+          "would take long; catch_up() then does. Raises ScheduleError for what is not finite "
+          "numbers.")
+      .def("catch_up", &Planner::catch_up, "False: no plan was left to be worked out.")
       .def_property("ports", &Planner::ports, &Planner::set_ports,
                     "Bytes per second of each rank's port; [] where ranks share nodes. Calls "
                     "without a plan keep to those that it was made with.")

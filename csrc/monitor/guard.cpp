@@ -191,9 +191,9 @@ void Guards::over(const IterationRecord* before, const IterationRecord& record,
   const std::optional<Decided> last = std::exchange(last_, std::move(*found));
   decided_.erase(decided_.begin(), found + 1);
   const bool planned = last_->way == Way::planned && last_->promised_s > 0;
-  const double late_s = end_of(record) - last_->expected_end_s;
-  if (std::abs(late_s) <= prediction::longest_s)
-    (planned ? planned_late_s_ : plain_late_s_).add(late_s);
+  late_s_ = end_of(record) - last_->expected_end_s;
+  if (std::abs(late_s_) <= prediction::longest_s)
+    (planned ? planned_late_s_ : plain_late_s_).add(late_s_);
   if (!last || !before || last->iteration + 1 != iteration) return;
   const double iteration_s = end_of(record) - end_of(*before);
   const double overhead_s = iteration_s - last_rank_computed_s(*before, record);

@@ -99,6 +99,8 @@ class Guards {
   std::optional<Way> chosen(std::int64_t iteration) const;
   // An iteration, recorded beside the one before if there was one, is over on all ranks.
   void over(const IterationRecord* before, const IterationRecord& record, double plain_least_s);
+  // By how much the last iteration ended after what the model said; NaN: not known.
+  double late_s() const { return late_s_; }
   const Regime& regime() const { return regime_; }  // at hand
   // Of the regime at hand; nothing before its first iteration.
   std::optional<Guard> guard() const;
@@ -122,6 +124,7 @@ class Guards {
   Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
   std::vector<Decided> decided_;  // not over yet
   std::optional<Decided> last_;   // that is over
+  double late_s_ = NAN;
   double took_s_ = 0, trials_cost_s_ = 0;  // all iterations; trials with plans beyond those without
   // By how much iterations end after what the model said.
   prediction::Smoothed planned_late_s_{0.2}, plain_late_s_{0.2};

@@ -19,6 +19,8 @@ constexpr double longest_patience_s = 2;  // after five the engine takes this mo
 // while one is planned.
 constexpr double least_promise = 0.005;
 constexpr std::int64_t seldom = 8, very_seldom = 64;
+// Of the transfer time of an iteration's messages: forecasts that differ by less are planned alike.
+constexpr double quantum = 1.0 / 64;
 constexpr std::int64_t missed_every = 16;  // iterations; it takes a core of the leader's host
 
 std::vector<selection::Bucket> buckets(const std::vector<BucketSize>& sizes) {
@@ -44,6 +46,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   }
   rank.enter(id.iteration);
   std::visit([&](const auto& r) { records.take(from, r); }, report);
+  bool ahead = false;
   const Overloaded asks{
       [&](const Started& r) {
         if (rank.start(r)) start(loop, id, records);
@@ -65,12 +68,14 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       [&](const Arrived& r) {
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;
-        if (loop.ranks.learn(id.iteration) && loop.newest_planned == id.iteration)
-          all_arrived(loop, id.iteration, now_s);
+        if (!loop.ranks.learn(id.iteration) || loop.newest_planned != id.iteration) return false;
+        all_arrived(loop, id.iteration, now_s);
+        ahead = decides_ahead(loop, id.iteration + 1, now_s);
         return false;
       },
   };
   const bool asked = std::visit(asks, report);
+  if (ahead) return decide(loop, {id.loop, id.iteration + 1}, now_s, records);
   if (loop.is_planned(id.iteration)) return std::nullopt;
   const bool known = asked || (loop.starting == id.iteration && loop.started == ranks_);
   const bool decides = (known && goes_without(loop, id.iteration)) ||
@@ -173,8 +178,16 @@ void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const
   std::vector<std::vector<double>> predicted_s;
   const auto as_it_was = loop.ranks.forecast(iteration, buckets(loop.sizes), now_s, predicted_s);
   if (as_it_was.buckets.empty()) return;
-  if (const auto plan = choose_.plan(as_it_was))
+  if (const auto plan = choose_.plan(as_it_was, false))
     loop.guards.missed(iteration, plan->plain_pace_s - plan->pace_s);
+}
+
+// Nothing will be heard before somebody asks, and an answer then takes longer than what is in
+// doubt, or makes no difference.
+bool Leader::decides_ahead(const Loop& loop, std::int64_t iteration, double now_s) const {
+  if (!choose_.plan || loop.is_planned(iteration) || loop.ranks.report_progress()) return false;
+  const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
+  return doubt_s <= std::max(2 * choose_.latency_s, quantum * transfer_s(loop));
 }
 
 // Whom the all-reduce lets go last also starts last, long after the first may need a plan.
@@ -199,7 +212,11 @@ Sends Leader::sends_of(const Loop& loop) const {
 
 // What was measured of plans counts no longer where the network is another.
 void Leader::learn_ports(int rank, const LinkUsed& report) {
-  if (!ports_ || loops_.size() > 1 || !ports_->take(rank, report)) return;
+  if (!ports_ || loops_.size() > 1) return;
+  const Loop& only = loops_.begin()->second;
+  // Less than a port would do that is narrower by as much as counts, unless nobody waits for it.
+  const bool slowed = !(only.guards.late_s() < transfer_s(only) / 8);
+  if (!ports_->take(rank, report, slowed)) return;
   choose_.set_ports(ports_->bytes_per_s());
   for (auto& [number, loop] : loops_) {
     loop.guards = Guards();
@@ -250,7 +267,7 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
     expected = loop.ranks.forecast(id.iteration, buckets(loop.sizes), now_s, predicted_s);
     if (expected.buckets.empty()) return plan;  // nothing to go by yet
   }
-  const auto chosen = predicts && !without ? choose_.plan(expected) : std::nullopt;
+  const auto chosen = predicts && !without ? choose_.plan(expected, true) : std::nullopt;
   loop.keys = chosen ? chosen->keys : std::vector<ScheduleKey>();
   if (chosen) loop.note_promise(id.iteration, *chosen);
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {

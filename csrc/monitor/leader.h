@@ -10,6 +10,10 @@
 // missing is filled from history, and silence counts: who should have reported by now is late. Who
 // has not started yet starts when the simulated all-reduce lets it go.
 //
+// Ranks that report no progress, such as those of collectives outside a training loop, tell nothing
+// before they ask. Where they arrive as they did before, the plan of an iteration is decided as
+// soon as all have arrived in the one before: it reaches them with their results, and nobody asks.
+//
 // Where the loop was measured to be faster without plans (monitor/guard.h), or plans promise next
 // to nothing, an empty plan is decided as soon as all ranks have started, so that nobody has to
 // wait for it. What next to nothing was is looked at again after 8 iterations, then 16, up to 64,
@@ -41,8 +45,8 @@ using selection::IterationPlan;
 class Leader {
  public:
   struct Chooser {
-    // Nothing: it cannot choose yet.
-    std::function<std::optional<IterationPlan>(const IterationForecast&)> plan;
+    // Nothing: it cannot choose yet. `at_once`: what would take long is left to catch_up().
+    std::function<std::optional<IterationPlan>(const IterationForecast&, bool at_once)> plan;
     // When each rank has its last result with these keys (none: no plan), whose arrivals are known.
     // Optional; empty: it cannot tell.
     std::function<std::vector<double>(const std::vector<ScheduleKey>&, const IterationForecast&)>
@@ -51,6 +55,9 @@ class Leader {
     std::vector<double> ports;
     // From here on they are so wide.
     std::function<void(const std::vector<double>&)> set_ports;
+    double latency_s = 0;  // from one rank to another
+    // Optional. False: nothing is left.
+    std::function<bool()> catch_up;
   };
 
   explicit Leader(int ranks) : ranks_(ranks) {}
@@ -70,6 +77,8 @@ class Leader {
   std::optional<Plan> take(int rank, const Report& report, double now_s, Records& records);
   // A plan that is due because whoever asked has waited long enough; call until there is none.
   std::optional<Plan> overdue(double now_s, Records& records);
+  // Works out what the last plan left for later, if anything: call it when that was sent.
+  bool catch_up() { return choose_.catch_up && choose_.catch_up(); }
   // When overdue() will have one; infinite: not before another report.
   double next_overdue_s() const;
   // What was measured of a loop with and without plans.
@@ -116,6 +125,7 @@ class Leader {
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
   void all_arrived(Loop& loop, std::int64_t iteration, double now_s) const;
+  bool decides_ahead(const Loop& loop, std::int64_t iteration, double now_s) const;
   void expect_results(Loop& loop, std::int64_t iteration) const;
   Sends sends_of(const Loop& loop) const;
   void learn_ports(int rank, const LinkUsed& report);

@@ -1,7 +1,7 @@
 // A rank's progress monitor: its own thread, its own small connections, never Python's lock.
 //
 // It tells the leader (rank 0) how far this rank is, keeps this rank's offset to the leader's clock
-// fresh, and hands on the plans that come back: from the leader down a binomial tree. What it would
+// fresh, and hands on the plans that come back: from the leader down a tree. What it would
 // tell of an iteration whose plan has come travels with the iteration's last report.
 // If it dies, training goes on: the leader's engine then ends the plans for everybody, and a rank
 // that hears no plan takes its schedules from the other ranks' announcements.
@@ -31,8 +31,7 @@ using executor::Driven;
 using executor::Driver;
 using transport::Transport;
 
-// To whom a rank hands a plan on: a binomial tree from rank 0. Rank r's children are r + 2^k for
-// every 2^k > r; the nearest has the deepest tree below it and comes last here.
+// To whom a rank hands a plan on, from rank 0: to no more than 16 others.
 std::vector<int> plan_children(int rank, int ranks);
 
 struct MonitorOptions {
@@ -78,6 +77,7 @@ class Monitor final : private Driven {
   bool drain();
   void end(const std::string& why);
   std::optional<Plan> overdue();
+  void catch_up();
   void take(Report report);
   void tell(Report report);
   void handle(int from, const std::string& bytes);
@@ -99,6 +99,7 @@ class Monitor final : private Driven {
   int pings_ = 0;
   HostUse host_use_;
   double next_host_use_s_ = 0;
+  double next_catch_up_s_ = 0;
   LinkUse link_use_;
   std::map<std::int64_t, std::int64_t> planned_;  // by loop: the newest iteration with a plan
   std::string later_;  // reports, encoded, that travel with the next one a plan waits for

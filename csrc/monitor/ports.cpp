@@ -12,7 +12,7 @@ namespace {
 
 constexpr double alike = 1.4;  // as where ports are measured before training
 constexpr int times = 3;       // in a row
-constexpr double most = 1000;  // that a port changes
+constexpr double most = 1000;  // that a port gets narrower
 
 bool is_amount(double value) { return std::isfinite(value) && value > 0; }
 
@@ -34,6 +34,7 @@ double together(std::vector<Flow> flows) {
 
 Ports::Ports(std::vector<double> bytes_per_s)
     : start_(std::move(bytes_per_s)),
+      widest_(*std::max_element(start_.begin(), start_.end())),
       now_(start_),
       flows_(start_.size()),
       told_(start_.size()),
@@ -46,7 +47,7 @@ void Ports::runs(std::int64_t iteration, Sends sends) {
   since_ = iteration;
 }
 
-bool Ports::take(int rank, const LinkUsed& report) {
+bool Ports::take(int rank, const LinkUsed& report, bool slowed) {
   if (sends_ == Sends::otherwise || report.since < since_) return false;
   const auto ranks = static_cast<int>(now_.size());
   std::vector<Flow>& flows = flows_[std::size_t(rank)];
@@ -57,12 +58,12 @@ bool Ports::take(int rank, const LinkUsed& report) {
       flows.push_back(flow);
   told_[std::size_t(rank)] = true;
   if (std::find(told_.begin(), told_.end(), false) != told_.end()) return false;
-  const bool changed = learn();
+  const bool changed = learn(slowed);
   std::fill(told_.begin(), told_.end(), false);
   return changed;
 }
 
-// By rank: how wide its port is at least; 0: it cannot be told.
+// By rank: how wide its port is at least.
 std::vector<double> Ports::seen() const {
   std::vector<double> seen(now_.size());
   for (std::size_t rank = 0; rank < seen.size(); ++rank) {
@@ -74,38 +75,39 @@ std::vector<double> Ports::seen() const {
       for (const std::size_t end : {rank, std::size_t(flow.to)})
         seen[end] = std::max(seen[end], rate(flow));
   }
-  if (sends_ == Sends::to_all_at_once) return seen;
-  // Next to nobody but narrow ones.
-  std::vector<bool> proven(seen.size());
+  return seen;
+}
+
+// By rank: whether its port may be no wider than that. It cannot be told next to narrow ones only.
+std::vector<bool> Ports::proven(const std::vector<double>& seen) const {
+  std::vector<bool> proven(seen.size(), sends_ == Sends::to_all_at_once);
   for (std::size_t rank = 0; rank < seen.size(); ++rank)
     for (const Flow& flow : flows_[rank])
       for (const auto& [one, other] :
            {std::pair(rank, std::size_t(flow.to)), std::pair(std::size_t(flow.to), rank)})
         if (seen[other] > alike * seen[one] || seen[one] * alike > now_[one]) proven[one] = true;
-  for (std::size_t rank = 0; rank < seen.size(); ++rank)
-    if (!proven[rank]) seen[rank] = 0;
-  return seen;
+  return proven;
 }
 
-bool Ports::learn() {
+bool Ports::learn(bool slowed) {
   const std::vector<double> seen = this->seen();
+  const std::vector<bool> proven = this->proven(seen);
   std::vector<double> factors;
-  for (std::size_t rank = 0; rank < seen.size(); ++rank)
-    if (seen[rank] > 0) factors.push_back(seen[rank] / now_[rank]);
-  if (2 * factors.size() < seen.size()) return false;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) factors.push_back(seen[rank] / now_[rank]);
   const auto middle = factors.begin() + static_cast<std::ptrdiff_t>(factors.size() / 2);
   std::nth_element(factors.begin(), middle, factors.end());
+  if (*middle * alike < 1) return false;  // ports are not what holds up these flows
   bool changed = false;
   for (std::size_t rank = 0; rank < seen.size(); ++rank) {
-    const double told = seen[rank] / now_[rank] / *middle;
-    const double factor = is_amount(told) ? told : 1;
-    const int way = factor > alike ? 1 : factor * alike < 1 ? -1 : 0;
+    const double told = seen[rank] / now_[rank] / std::max(*middle, 1.0);
+    const double factor = is_amount(told) && proven[rank] ? told : 1;
+    const int way = factor > alike ? 1 : slowed && factor * alike < 1 ? -1 : 0;
     const bool goes_on = way != 0 && way * off_[rank] > 0;
     // Each time it was seen to be at least so wide.
     factor_[rank] = goes_on ? std::max(factor, factor_[rank]) : factor;
     off_[rank] = goes_on ? off_[rank] + way : way;
     if (std::abs(off_[rank]) < times) continue;
-    now_[rank] = std::clamp(now_[rank] * factor_[rank], start_[rank] / most, start_[rank] * most);
+    now_[rank] = std::clamp(now_[rank] * factor_[rank], start_[rank] / most, widest_);
     if (now_[rank] * alike > start_[rank] && now_[rank] < alike * start_[rank])
       now_[rank] = start_[rank];
     off_[rank] = 0;

@@ -6,9 +6,12 @@
 // In a direct exchange a rank sends to all others at once, which fills its own port until the first
 // of them have everything. What chains send tells neither; then nothing changes.
 //
-// Widths are compared with those known before, and over ranks: what all see alike, such as a busy
-// processor, is none. A port counts as changed once it was seen so by a factor of 1.4 three times
-// in a row.
+// Widths are compared with those known before, and over ranks: what all see alike is no port's.
+// Where most flows are slower than their ports, something else holds them up, such as a busy
+// processor or data that come bit by bit, and nothing is learned. A port counts as changed once it
+// was seen so by a factor of 1.4 three times in a row; as narrower only if iterations took longer,
+// too; and as no wider than the widest was at first, since short messages leave faster than long
+// ones can.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +31,18 @@ class Ports {
 
   // How all buckets of an iteration are sent, and of those that follow until the next call.
   void runs(std::int64_t iteration, Sends sends);
-  // Returns true if a port has changed.
-  bool take(int rank, const LinkUsed& report);
+  // Returns true if a port has changed. `slowed`: the last iteration took longer than it does with
+  // ports as they are known.
+  bool take(int rank, const LinkUsed& report, bool slowed);
   const std::vector<double>& bytes_per_s() const { return now_; }
 
  private:
-  bool learn();
+  bool learn(bool slowed);
   std::vector<double> seen() const;
+  std::vector<bool> proven(const std::vector<double>& seen) const;
 
   const std::vector<double> start_;
+  const double widest_;
   std::vector<double> now_;
   Sends sends_ = Sends::otherwise;
   std::int64_t since_ = 0;                // what runs, has run since then

@@ -93,6 +93,11 @@ int Ranks::ready(std::int64_t iteration) const {
   }));
 }
 
+bool Ranks::report_progress() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.reports_progress(); });
+}
+
 // Compared with the median rank's, since a pause of all ranks says nothing of the next iteration.
 bool Ranks::learn(std::int64_t iteration) {
   std::vector<double> computed_s;

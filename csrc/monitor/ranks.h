@@ -36,6 +36,7 @@ class Rank {
 
   // It has made the last progress report that it usually makes well before its first bucket.
   bool ready() const { return usual_edge_ > 0 && newest_edge_ >= usual_edge_; }
+  bool reports_progress() const { return usual_edge_ > 0; }
   bool has_computed(std::int64_t iteration) const;
   // Of the newest iteration with all buckets handed over.
   const std::vector<double>& arrivals_s() const { return arrivals_s_; }
@@ -67,6 +68,7 @@ class Ranks {
   Rank& operator[](int rank) { return ranks_[std::size_t(rank)]; }
   const Rank& operator[](int rank) const { return ranks_[std::size_t(rank)]; }
   int ready(std::int64_t iteration) const;  // how many
+  bool report_progress() const;             // any of them, that a plan can wait for
   // Returns true once all have computed it.
   bool learn(std::int64_t iteration);
 

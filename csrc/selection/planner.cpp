@@ -17,7 +17,9 @@ namespace {
 // What was planned is remembered by these; a plan's order tells ranks apart by finer ones.
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_orders = 1e9;
-constexpr std::size_t most_known = 512;
+constexpr std::size_t most_known = 512, most_usual = 64;
+// Of the transfer time of an iteration's messages.
+constexpr double usual_slack = 1.0 / 16;
 constexpr double widest_port = 1000;  // finer than anybody measures
 // Messages of an iteration that are simulated in some milliseconds.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
@@ -42,6 +44,11 @@ Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> 
       schedules_(ranks_, link_),
       rollout_(ranks_, link_) {
   check_ports(link_, ranks_);
+}
+
+double Planner::latency_s() const {
+  const std::lock_guard lock(mutex_);
+  return link_.latency_s;
 }
 
 std::vector<double> Planner::ports() const {
@@ -73,9 +80,37 @@ void Planner::set_ports(const std::vector<double>& bytes_per_s) {
   schedules_ = Schedules(ranks_, link_);
   rollout_ = Rollout(ranks_, link_);
   known_.clear();
+  usual_.clear();
+  left_.reset();
 }
 
-IterationPlan Planner::plan(const IterationForecast& told) {
+IterationPlan Planner::plan(const IterationForecast& told) { return plan(told, false); }
+
+IterationPlan Planner::plan_at_once(const IterationForecast& told) { return plan(told, true); }
+
+bool Planner::catch_up() {
+  const std::lock_guard lock(mutex_);
+  if (!left_) return false;
+  work_out(std::move(left_->known_by), left_->forecast);
+  left_.reset();
+  return true;
+}
+
+Usual& Planner::usual(const std::vector<Bucket>& buckets) {
+  std::vector<std::uint64_t> bytes;
+  for (const Bucket& bucket : buckets) bytes.push_back(bucket.bytes);
+  if (usual_.size() == most_usual && !usual_.count(bytes)) usual_.clear();
+  return usual_[bytes];
+}
+
+const Chosen& Planner::work_out(std::vector<double> known_by, const IterationForecast& forecast) {
+  if (known_.size() == most_known) known_.clear();
+  const Chosen& chosen = known_.emplace(std::move(known_by), choose(forecast)).first->second;
+  usual(forecast.buckets).note(forecast, chosen);
+  return chosen;
+}
+
+IterationPlan Planner::plan(const IterationForecast& told, bool at_once) {
   check(told, nodes_.ranks());
   const std::lock_guard lock(mutex_);
   const double scale = scale_s(told.buckets);
@@ -83,14 +118,19 @@ IterationPlan Planner::plan(const IterationForecast& told) {
   IterationForecast forecast = nodes_.forecast(told);
   from_zero(forecast.arrivals_s);
   std::vector<double> known_by = in_quanta(forecast, scale / quanta_per_scale);
-  auto known = known_.find(known_by);
-  if (known == known_.end()) {
-    if (known_.size() == most_known) known_.clear();
-    known = known_.emplace(std::move(known_by), choose(forecast)).first;
+  const auto known = known_.find(known_by);
+  const Usual& usual = this->usual(forecast.buckets);
+  Chosen chosen;
+  if (known != known_.end()) {
+    chosen = known->second;
+  } else if (at_once && usual.suits(forecast, usual_slack * scale)) {
+    chosen = usual.chosen();
+    left_ = {std::move(known_by), forecast};
+  } else {
+    chosen = work_out(std::move(known_by), forecast);
   }
-  const Choice& choice = known->second;
-  IterationPlan plan{{}, choice.pace_s, choice.plain_pace_s};
-  if (choice.algorithm) plan.keys = keys(*choice.algorithm, forecast, scale / orders_per_scale);
+  IterationPlan plan{{}, chosen.pace_s, chosen.plain_pace_s};
+  if (chosen.algorithm) plan.keys = keys(*chosen.algorithm, forecast, scale / orders_per_scale);
   for (std::size_t b = 0; b < plan.keys.size(); ++b)
     plan.keys[b] =
         nodes_.of_ranks(std::move(plan.keys[b]), told.buckets[b].elements, told.arrivals_s.back());
@@ -180,7 +220,7 @@ void Planner::sample(std::vector<Policy>& policies, const IterationForecast& for
   }
 }
 
-Planner::Choice Planner::choose(const IterationForecast& every) {
+Chosen Planner::choose(const IterationForecast& every) {
   const bool doubtful = largest(every.errors_s) > 0 || largest(every.spreads_s) > 0;
   const std::vector<Way> every_plain = plain(every.buckets);
   const std::size_t buckets = every.buckets.size();

@@ -11,18 +11,21 @@
 //
 // As in selection/pattern.h, forecasts that may as well be treated alike are: times count in
 // quanta, and what was chosen for the first of them is remembered. The order of ranks in a plan is
-// each forecast's own.
+// each forecast's own. Who cannot wait for a choice takes the usual one (selection/usual.h), and
+// has the planner work out afterwards what would have been best.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "selection/nodes.h"
 #include "selection/policy.h"
 #include "selection/selector.h"
+#include "selection/usual.h"
 
 namespace patallreduce::selection {
 
@@ -46,6 +49,12 @@ class Planner {  // thread-safe
   // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations
   // and spreads are >= 0.
   IterationPlan plan(const IterationForecast& forecast);
+  // As plan(); but what would take long to work out is left to catch_up() where the usual choice
+  // suits the forecast.
+  IterationPlan plan_at_once(const IterationForecast& forecast);
+  // Works out what the newest of these was to be. False: nothing is left.
+  bool catch_up();
+  double latency_s() const;
   // How wide each rank's port is, bytes per second; empty: ranks share nodes.
   std::vector<double> ports() const;
   // Another network from here on, though calls without a plan keep to the one before. One for each
@@ -57,17 +66,20 @@ class Planner {  // thread-safe
                                const IterationForecast& arrived);
 
  private:
-  struct Choice {
-    const Algorithm* algorithm;  // null: no plan
-    double pace_s, plain_pace_s;
+  struct Left {  // to be worked out
+    std::vector<double> known_by;
+    IterationForecast forecast;
   };
 
+  IterationPlan plan(const IterationForecast& told, bool at_once);
+  Usual& usual(const std::vector<Bucket>& buckets);
+  const Chosen& work_out(std::vector<double> known_by, const IterationForecast& forecast);
   double scale_s(const std::vector<Bucket>& buckets) const;
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
   void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
               double (*end_s)(const Ends&));
-  Choice choose(const IterationForecast& forecast);
+  Chosen choose(const IterationForecast& forecast);
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;
 
@@ -79,7 +91,9 @@ class Planner {  // thread-safe
   Selector selector_;  // of the link as it was at first: of calls without a plan
   Schedules schedules_;
   Rollout rollout_;
-  std::map<std::vector<double>, Choice> known_;  // by forecast, in quanta
+  std::map<std::vector<double>, Chosen> known_;        // by forecast, in quanta
+  std::map<std::vector<std::uint64_t>, Usual> usual_;  // by the buckets' bytes
+  std::optional<Left> left_;
 };
 
 }  // namespace patallreduce::selection

@@ -96,13 +96,14 @@ void run(Input& input) {
   Planner planner(ranks, Link{1e-4, 25e6});
   Leader leader(ranks);
   leader.set_chooser(
-      {[&](const IterationForecast& forecast) -> std::optional<IterationPlan> {
-         return planner.plan(forecast);
+      {[&](const IterationForecast& forecast, bool at_once) -> std::optional<IterationPlan> {
+         return at_once ? planner.plan_at_once(forecast) : planner.plan(forecast);
        },
        [&](const std::vector<ScheduleKey>& keys, const IterationForecast& arrived) {
          return planner.finish_s(keys, arrived);
        },
-       planner.ports(), [&](const std::vector<double>& ports) { planner.set_ports(ports); }},
+       planner.ports(), [&](const std::vector<double>& ports) { planner.set_ports(ports); },
+       planner.latency_s(), [&] { return planner.catch_up(); }},
       1 / 25e6);
   Records records(ranks);
   double now_s = 1;
@@ -122,6 +123,7 @@ void run(Input& input) {
       }
     }
     while (const auto plan = leader.overdue(now_s, records)) check(*plan);
+    if (from % 2) leader.catch_up();
     (void)leader.next_overdue_s();
   }
 }

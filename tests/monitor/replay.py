@@ -9,16 +9,18 @@ LINK = Link(50e-6, 25e6, 5e9)  # M * beta of the first bucket: 42 ms
 FRACTIONS = (0.25, 0.5, 0.75)
 
 
-def leader(ranks, chooses=True, patience_s_per_byte=0.0):
-    planner = _core.Planner(ranks, LINK) if chooses else None
+def leader(ranks, chooses=True, patience_s_per_byte=0.0, link=LINK):
+    planner = _core.Planner(ranks, link) if chooses else None
     return _core.Leader(ranks, planner, patience_s_per_byte)
 
 
 class Job:
     """Tells a leader of one iteration after the other, in the order of time."""
 
-    def __init__(self, ranks, *, chooses=True, loop=1, sizes=SIZES, patience_s_per_byte=0.0):
-        self.leader = leader(ranks, chooses, patience_s_per_byte)
+    def __init__(
+        self, ranks, *, chooses=True, loop=1, sizes=SIZES, patience_s_per_byte=0.0, link=LINK
+    ):
+        self.leader = leader(ranks, chooses, patience_s_per_byte, link)
         self.ranks, self.loop, self.sizes = ranks, loop, sizes
         self.iteration = 0
         self.now_s = 100.0

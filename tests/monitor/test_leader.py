@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patallreduce import _core
+from patallreduce import Link, _core
 from tests.monitor.replay import LINK, SIZES, Job, leader
 
 RANKS = 4
@@ -28,9 +28,9 @@ def last_in_chain(plan):
 
 def test_the_first_to_ask_makes_the_plan_due_and_nobody_else():
     job = Job(RANKS)
-    for _ in range(4):
+    for longer_s in (0, 0.02, 0.05, 0.01):
         iteration = job.iteration
-        kind, rank, plan = only(job.iterate([0.4, 0.3, 0.1, 0.2], fractions=()))
+        kind, rank, plan = only(job.iterate([0.4, 0.3 + longer_s, 0.1, 0.2], fractions=()))
         assert (kind, rank) == ("asked", 2)
         assert (plan.loop, plan.iteration) == (1, iteration)
 
@@ -228,12 +228,13 @@ def test_the_plan_reaches_every_rank_once(ranks):
     assert sorted(reached) == list(range(ranks))
 
 
-def test_the_tree_is_as_deep_as_a_binomial_one():
+@pytest.mark.parametrize(("ranks", "hops"), [(2, 1), (17, 1), (18, 2), (273, 2), (1000, 3)])
+def test_a_plan_takes_few_hops(ranks, hops):
     depth = {0: 0}
-    for rank in range(1000):  # a parent's number is lower than its children's
-        for child in _core.plan_children(rank, 1000):
+    for rank in range(ranks):  # a parent's number is lower than its children's
+        for child in _core.plan_children(rank, ranks):
             depth[child] = depth[rank] + 1
-    assert max(depth.values()) <= 10  # log2 of 1000, rounded up
+    assert max(depth.values()) == hops
 
 
 def test_the_selector_of_the_replay_is_the_real_one():
@@ -279,7 +280,7 @@ def test_who_asks_waits_for_half_of_the_ranks():
     computes_s = [0.10, 0.11, 0.12, 0.13, 0.14]
     job.iterate(computes_s, fractions=())
     _, reports = first_asks(job, computes_s)
-    kind, rank, _ = only(job.tell(reports, job.iteration - 1))
+    kind, rank, _ = job.tell(reports, job.iteration - 1)[0]
     assert (kind, rank) == ("asked", 2)
 
 
@@ -294,11 +295,39 @@ def test_who_asks_waits_no_longer_than_one_transfer():
 
 
 def test_who_asks_waits_no_longer_than_predictions_may_be_wrong():
+    drawn = random.Random(4)
     job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
-    for _ in range(40):
+    noisy = [[late_s + drawn.uniform(0, 1e-3) for late_s in SLOW] for _ in range(41)]
+    for computes_s in noisy[:40]:
+        job.iterate(computes_s, fractions=())
+    at_s, _ = first_asks(job, noisy[40])
+    assert job.leader.overdue(at_s + 5e-3) is not None
+
+
+def test_who_reports_no_progress_and_arrives_as_before_is_planned_for_ahead():
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    for _ in range(5):
         job.iterate(SLOW, fractions=())
-    at_s, _ = first_asks(job, SLOW)
-    assert job.leader.overdue(at_s + 2e-3) is not None
+    for _ in range(20):
+        kind, rank, plan = only(job.iterate(SLOW, fractions=()))
+        assert (kind, rank) == ("arrived", 2)
+        assert plan.iteration == job.iteration  # which has not begun yet
+        assert last_in_chain(plan) == 2
+
+
+@pytest.mark.parametrize(("latency_s", "due"), [(50e-6, "asked"), (25e-3, "arrived")])
+def test_what_is_in_doubt_by_less_than_an_answer_takes_is_planned_ahead(latency_s, due):
+    drawn = random.Random(5)
+    job = Job(RANKS, link=Link(latency_s, 25e6, 5e9), patience_s_per_byte=1 / 25e6)
+    noisy = ([late_s + drawn.uniform(0, 4e-3) for late_s in SLOW] for _ in range(30))
+    kinds = [kind for computes_s in noisy for kind, *_ in job.iterate(computes_s, fractions=())]
+    assert set(kinds[10:]) == {due}
+
+
+def test_progress_is_waited_for_however_sure_the_forecast_is():
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    kinds = [kind for _ in range(30) for kind, *_ in job.iterate(SLOW)]
+    assert "arrived" not in kinds
 
 
 def test_who_asks_waits_no_longer_than_plans_promise():

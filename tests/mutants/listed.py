@@ -2,6 +2,7 @@
 
 from .mutant import Mutant
 
+PORTS = "csrc/monitor/ports.cpp"
 LEADER = "csrc/monitor/leader.cpp"
 RANKS = "csrc/monitor/ranks.cpp"
 GUARD = "csrc/monitor/guard.cpp"
@@ -141,8 +142,50 @@ MUTANTS = [
     Mutant(
         "what ranks send tells nothing of ports",
         LEADER,
-        "if (!ports_ || loops_.size() > 1 || !ports_->take(rank, report)) return;",
+        "if (!ports_->take(rank, report, slowed)) return;",
         "return;",
+    ),
+    Mutant(
+        "ports are judged by flows that wait for data",
+        PORTS,
+        "if (*middle * alike < 1) return false;",
+        "",
+    ),
+    Mutant(
+        "a port gets narrower though iterations take no longer",
+        PORTS,
+        "slowed && factor * alike < 1 ? -1 : 0",
+        "factor * alike < 1 ? -1 : 0",
+    ),
+    Mutant(
+        "a port gets wider than any was",
+        PORTS,
+        "start_[rank] / most, widest_",
+        "start_[rank] / most, 1e30",
+    ),
+    Mutant(
+        "the usual plan is taken however far ranks are apart",
+        "csrc/selection/usual.h",
+        "plans_ >= enough && apart_s >= least_s_ - slack_s && apart_s <= most_s_ + slack_s",
+        "plans_ >= enough",
+    ),
+    Mutant(
+        "what was left to be worked out is not",
+        MONITOR,
+        "if (!leader_.catch_up()) return;",
+        "return;",
+    ),
+    Mutant(
+        "plans are made ahead of progress that will be told",
+        LEADER,
+        " || loop.ranks.report_progress()) return false;",
+        ") return false;",
+    ),
+    Mutant(
+        "plans are made ahead, whatever is in doubt",
+        LEADER,
+        "return doubt_s <= std::max(2 * choose_.latency_s, quantum * transfer_s(loop));",
+        "return doubt_s >= 0;",
     ),
     Mutant(
         "a direct exchange tells nothing of ports",
@@ -152,7 +195,7 @@ MUTANTS = [
     ),
     Mutant(
         "the most that is seen of a port in three times is not what counts",
-        "csrc/monitor/ports.cpp",
+        PORTS,
         "std::max(factor, factor_[rank])",
         "std::min(factor, factor_[rank]) / 2",
     ),

@@ -31,7 +31,8 @@ const std::vector<double> all_wide(ranks, wide);
 
 // One iteration's reports of ranks with these ports; noise: by how much flows are off.
 bool iterate(Ports& ports, const std::vector<double>& real, Sends sends, int iteration,
-             Random& random, double noise = 0.05) {
+             Random& random, bool slowed = true) {
+  constexpr double noise = 0.05;
   bool changed = false;
   for (int rank = 0; rank < ranks; ++rank) {
     LinkUsed used{{1, iteration + 1}, iteration, {}};
@@ -47,7 +48,7 @@ bool iterate(Ports& ports, const std::vector<double>& real, Sends sends, int ite
       const int to = (rank + 1) % ranks;
       add(to, 7e6, std::min(real[rank], real[to]));
     }
-    changed = ports.take(rank, used) || changed;
+    changed = ports.take(rank, used, slowed) || changed;
   }
   return changed;
 }
@@ -111,6 +112,20 @@ void test_what_passes(Random& random) {
     CHECK(!iterate(ports, slow, Sends::to_one, iteration, random));
 }
 
+// A port that seems narrow while iterations take no longer, one that seems wider than any was.
+void test_what_cannot_be(Random& random) {
+  std::vector<double> odd = all_wide;
+  odd[2] = wide / 2;
+  odd[6] = odd[7] = 2 * wide;
+  for (const Sends sends : {Sends::to_one, Sends::to_all_at_once}) {
+    Ports ports(all_wide);
+    ports.runs(0, sends);
+    for (int iteration = 0; iteration < 20; ++iteration)
+      iterate(ports, odd, sends, iteration, random, false);
+    CHECK(ports.bytes_per_s() == all_wide);
+  }
+}
+
 // What ran is not known to fill ports, or has not run for all that a report tells of.
 void test_what_tells_nothing(Random& random) {
   std::vector<double> narrow = all_wide;
@@ -143,7 +158,7 @@ void test_reports_that_make_no_sense(Random& random) {
         used.flows.push_back(
             {pick(random, 0, ranks - 1), odd[pick(random, 0, 6)], odd[pick(random, 0, 6)]});
       }
-      ports.take(rank, used);
+      ports.take(rank, used, true);
     }
     for (const double bytes_per_s : ports.bytes_per_s())
       CHECK(std::isfinite(bytes_per_s) && bytes_per_s > 0);
@@ -220,6 +235,7 @@ void test_ports(Random& random) {
     test_narrow_and_back(random);
     test_who_is_to_blame(random);
     test_what_passes(random);
+    test_what_cannot_be(random);
     test_what_tells_nothing(random);
     test_reports_that_make_no_sense(random);
   }
