@@ -38,6 +38,7 @@ void Rank::enter(std::int64_t iteration) {
   edges_.clear();
   newest_edge_ = 0;
   started_ = false;
+  asked_later_s_ = NAN;
 }
 
 bool Rank::start(const Started& report) {
@@ -68,6 +69,12 @@ void Rank::finish(const Arrived& report) {
   for (const auto& [fraction, at_s] : edges_)
     if (at_s <= due_s) usual_edge_ = fraction;
   computed_s_ = std::max(*std::max_element(arrivals_s_.begin(), arrivals_s_.end()) - free_s_, 0.0);
+}
+
+void Rank::ask(const Asked& report) {
+  const Prediction before = predictor_.predict(0, NAN);
+  if (before.known && std::isnan(asked_later_s_)) asked_later_s_ = report.at_s - before.arrival_s;
+  predictor_.arrive(0, report.at_s);
 }
 
 bool Rank::has_computed(std::int64_t iteration) const {
@@ -162,15 +169,31 @@ IterationForecast Ranks::forecast(std::int64_t iteration, const std::vector<Buck
   return forecast;
 }
 
+// What moves all ranks alike: where all of half of them have come before their time, such as after
+// a shorter pause than usual, the others do, too.
+double Ranks::all_later_s(std::int64_t iteration) const {
+  double least_s = -HUGE_VAL;
+  std::size_t asked = 0;
+  for (const Rank& rank : ranks_) {
+    if (rank.iteration() != iteration || std::isnan(rank.asked_later_s())) continue;
+    ++asked;
+    least_s = std::max(least_s, rank.asked_later_s());
+  }
+  return 2 * asked >= ranks_.size() ? std::min(least_s, 0.0) : 0;
+}
+
 // Ranks of which nothing is known are taken for the median of the others, doubtfully.
 bool Ranks::predict(std::int64_t iteration, std::size_t bucket, double now_s,
                     std::vector<double>& predicted_s, IterationForecast& forecast) const {
   predicted_s.assign(ranks_.size(), std::numeric_limits<double>::quiet_NaN());
   forecast.errors_s.assign(ranks_.size(), 0);
+  const double all_later_s = this->all_later_s(iteration);
   std::vector<double> known;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const Prediction prediction = ranks_[r].predict(iteration, bucket, now_s);
+    Prediction prediction = ranks_[r].predict(iteration, bucket, now_s);
     if (!prediction.known) continue;
+    if (prediction.arrival_s > now_s)
+      prediction.arrival_s = std::max(prediction.arrival_s + all_later_s, now_s);
     predicted_s[r] = prediction.arrival_s;
     forecast.errors_s[r] = prediction.error_s;
     known.push_back(prediction.arrival_s);

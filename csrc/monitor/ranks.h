@@ -2,6 +2,7 @@
 // when it will therefore arrive. Whom the all-reduce lets go late starts late, too.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -29,7 +30,7 @@ class Rank {
   // Of that iteration; `start`: false if its time cannot be.
   bool start(const Started& report);
   void edge(const EdgeReached& report);
-  void ask(const Asked& report) { predictor_.arrive(0, report.at_s); }
+  void ask(const Asked& report);
   void finish(const Arrived& report);
   // The all-reduce is expected to let it go then.
   void expect_result(double at_s) { predictor_.result(at_s); }
@@ -40,6 +41,8 @@ class Rank {
   bool has_computed(std::int64_t iteration) const;
   // Of the newest iteration with all buckets handed over.
   const std::vector<double>& arrivals_s() const { return arrivals_s_; }
+  // By how much later it asked than was predicted; NaN: it has not, or nothing was predicted.
+  double asked_later_s() const { return asked_later_s_; }
   double computed_s() const { return computed_s_; }  // from its last result to the last of these
 
   Prediction predict(std::int64_t iteration, std::size_t bucket, double now_s) const;
@@ -53,6 +56,7 @@ class Rank {
   double start_s_ = 0;
   double free_s_ = 0;  // since when it computes: its last result of the iteration before
   bool started_ = false;
+  double asked_later_s_ = NAN;
   std::vector<std::pair<double, double>> edges_;  // of this iteration: fraction, time
   double newest_edge_ = 0;                        // of these
   double usual_edge_ = 0;      // the last one of the iteration before that a plan can wait for
@@ -90,6 +94,7 @@ class Ranks {
   void expect_results(const std::vector<double>& finish_s);
 
  private:
+  double all_later_s(std::int64_t iteration) const;
   bool predict(std::int64_t iteration, std::size_t bucket, double now_s,
                std::vector<double>& predicted_s, IterationForecast& forecast) const;
 

@@ -330,6 +330,20 @@ def test_progress_is_waited_for_however_sure_the_forecast_is():
     assert "arrived" not in kinds
 
 
+def test_what_moves_half_of_the_ranks_alike_moves_the_others():
+    """All pause for half a second less than usual: nobody of them is late."""
+    job = Job(8, patience_s_per_byte=1 / LINK.bytes_per_s)
+    drawn = random.Random(6)
+    made_due_by = []
+    for pause_s in (1.0, 1.1, 1.0, 0.5, 1.0):
+        computes_s = [pause_s + drawn.uniform(0, 5e-3) for _ in range(8)]
+        made_due_by.append(job.iterate(computes_s, fractions=())[0][0])
+    assert made_due_by[3:] == ["asked", "asked"]
+    for record in job.leader.records()[3:]:
+        predicted_s = record["buckets"][0]["predicted_s"]
+        assert max(predicted_s) - min(predicted_s) < 0.02
+
+
 def test_who_asks_waits_no_longer_than_plans_promise():
     """Ranks compute as long as each other, but for a tenth by chance."""
     drawn = random.Random(2)

@@ -182,6 +182,12 @@ MUTANTS = [
         ") return false;",
     ),
     Mutant(
+        "what moves half of the ranks alike moves nobody else",
+        "csrc/monitor/ranks.cpp",
+        "return 2 * asked >= ranks_.size() ? std::min(least_s, 0.0) : 0;",
+        "return 0;",
+    ),
+    Mutant(
         "plans are made ahead, whatever is in doubt",
         LEADER,
         "return doubt_s <= std::max(2 * choose_.latency_s, quantum * transfer_s(loop));",
