@@ -17,7 +17,6 @@ namespace {
 // What was planned is remembered by these; a plan's order tells ranks apart by finer ones.
 constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_orders = 1e9;
-constexpr std::size_t most_known = 512, most_usual = 64;
 // Of the transfer time of an iteration's messages.
 constexpr double usual_slack = 1.0 / 16;
 constexpr double widest_port = 1000;  // finer than anybody measures
@@ -79,8 +78,7 @@ void Planner::set_ports(const std::vector<double>& bytes_per_s) {
           1, static_cast<std::int32_t>(std::lround(of_rank / *most * widest_port))));
   schedules_ = Schedules(ranks_, link_);
   rollout_ = Rollout(ranks_, link_);
-  known_.clear();
-  usual_.clear();
+  choices_.forget();
   left_.reset();
 }
 
@@ -91,23 +89,9 @@ IterationPlan Planner::plan_at_once(const IterationForecast& told) { return plan
 bool Planner::catch_up() {
   const std::lock_guard lock(mutex_);
   if (!left_) return false;
-  work_out(std::move(left_->known_by), left_->forecast);
+  choices_.note(std::move(left_->in_quanta), left_->forecast, choose(left_->forecast));
   left_.reset();
   return true;
-}
-
-Usual& Planner::usual(const std::vector<Bucket>& buckets) {
-  std::vector<std::uint64_t> bytes;
-  for (const Bucket& bucket : buckets) bytes.push_back(bucket.bytes);
-  if (usual_.size() == most_usual && !usual_.count(bytes)) usual_.clear();
-  return usual_[bytes];
-}
-
-const Chosen& Planner::work_out(std::vector<double> known_by, const IterationForecast& forecast) {
-  if (known_.size() == most_known) known_.clear();
-  const Chosen& chosen = known_.emplace(std::move(known_by), choose(forecast)).first->second;
-  usual(forecast.buckets).note(forecast, chosen);
-  return chosen;
 }
 
 IterationPlan Planner::plan(const IterationForecast& told, bool at_once) {
@@ -117,20 +101,15 @@ IterationPlan Planner::plan(const IterationForecast& told, bool at_once) {
   if (told.buckets.empty() || ranks_ == 1 || scale == 0) return {};
   IterationForecast forecast = nodes_.forecast(told);
   from_zero(forecast.arrivals_s);
-  std::vector<double> known_by = in_quanta(forecast, scale / quanta_per_scale);
-  const auto known = known_.find(known_by);
-  const Usual& usual = this->usual(forecast.buckets);
-  Chosen chosen;
-  if (known != known_.end()) {
-    chosen = known->second;
-  } else if (at_once && usual.suits(forecast, usual_slack * scale)) {
-    chosen = usual.chosen();
-    left_ = {std::move(known_by), forecast};
-  } else {
-    chosen = work_out(std::move(known_by), forecast);
+  std::vector<double> in_quanta = selection::in_quanta(forecast, scale / quanta_per_scale);
+  const Chosen* chosen = choices_.known(in_quanta);
+  if (!chosen && at_once) {
+    chosen = choices_.usual(forecast, usual_slack * scale);
+    if (chosen) left_ = {std::move(in_quanta), forecast};
   }
-  IterationPlan plan{{}, chosen.pace_s, chosen.plain_pace_s};
-  if (chosen.algorithm) plan.keys = keys(*chosen.algorithm, forecast, scale / orders_per_scale);
+  if (!chosen) chosen = choices_.note(std::move(in_quanta), forecast, choose(forecast));
+  IterationPlan plan{{}, chosen->pace_s, chosen->plain_pace_s};
+  if (chosen->algorithm) plan.keys = keys(*chosen->algorithm, forecast, scale / orders_per_scale);
   for (std::size_t b = 0; b < plan.keys.size(); ++b)
     plan.keys[b] =
         nodes_.of_ranks(std::move(plan.keys[b]), told.buckets[b].elements, told.arrivals_s.back());

@@ -11,21 +11,20 @@
 //
 // As in selection/pattern.h, forecasts that may as well be treated alike are: times count in
 // quanta, and what was chosen for the first of them is remembered. The order of ranks in a plan is
-// each forecast's own. Who cannot wait for a choice takes the usual one (selection/usual.h), and
+// each forecast's own. Who cannot wait for a choice takes the usual one (selection/choices.h), and
 // has the planner work out afterwards what would have been best.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "selection/choices.h"
 #include "selection/nodes.h"
 #include "selection/policy.h"
 #include "selection/selector.h"
-#include "selection/usual.h"
 
 namespace patallreduce::selection {
 
@@ -67,13 +66,11 @@ class Planner {  // thread-safe
 
  private:
   struct Left {  // to be worked out
-    std::vector<double> known_by;
+    std::vector<double> in_quanta;
     IterationForecast forecast;
   };
 
   IterationPlan plan(const IterationForecast& told, bool at_once);
-  Usual& usual(const std::vector<Bucket>& buckets);
-  const Chosen& work_out(std::vector<double> known_by, const IterationForecast& forecast);
   double scale_s(const std::vector<Bucket>& buckets) const;
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
@@ -91,8 +88,7 @@ class Planner {  // thread-safe
   Selector selector_;  // of the link as it was at first: of calls without a plan
   Schedules schedules_;
   Rollout rollout_;
-  std::map<std::vector<double>, Chosen> known_;        // by forecast, in quanta
-  std::map<std::vector<std::uint64_t>, Usual> usual_;  // by the buckets' bytes
+  Choices choices_;
   std::optional<Left> left_;
 };
 

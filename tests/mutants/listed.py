@@ -165,9 +165,9 @@ MUTANTS = [
     ),
     Mutant(
         "the usual plan is taken however far ranks are apart",
-        "csrc/selection/usual.h",
-        "plans_ >= enough && apart_s >= least_s_ - slack_s && apart_s <= most_s_ + slack_s",
-        "plans_ >= enough",
+        "csrc/selection/choices.cpp",
+        "usual.times >= usually && as_before",
+        "usual.times >= usually",
     ),
     Mutant(
         "what was left to be worked out is not",
