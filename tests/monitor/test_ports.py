@@ -83,15 +83,30 @@ def test_a_port_that_changes_is_planned_for():
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_flows_that_wait_for_data_say_nothing_of_ports(share):
-    """All but one have nothing to send for a part of the time, so that one looks fast."""
+    """All but one have nothing to send for a part of the time; so iterations take longer."""
     job = Job()
     job.run(10)
-    full = job.flows
+    full, took_s = job.flows, job.took_s()
+    job.took_s = lambda: 2 * took_s
     job.flows = lambda rank: [
         (to, sent, busy_s if rank == 2 else busy_s / share) for to, sent, busy_s in full(rank)
     ]
     job.run(20)
     assert job.planner.ports == [WIDE] * RANKS
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_port_is_not_what_iterations_do_not_show(factor):
+    """Narrower than before, though they take no longer; wider than any was."""
+    job = Job()
+    job.run(10)
+    took_s = job.took_s()
+    job.took_s = lambda: took_s
+    job.ports[3] *= factor
+    job.ports[4] *= factor
+    for _ in range(20):
+        job.iterate()
+        assert job.planner.ports == [WIDE] * RANKS
 
 
 def test_what_chains_send_says_nothing():

@@ -74,4 +74,10 @@ GUARDS = [
         "if (from != leader_rank) return;",
         "",
     ),
+    Mutant(
+        "what was left to be worked out is not",
+        MONITOR,
+        "if (!leader_.catch_up()) return;",
+        "return;",
+    ),
 ]

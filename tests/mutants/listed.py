@@ -170,12 +170,6 @@ MUTANTS = [
         "usual.times >= usually",
     ),
     Mutant(
-        "what was left to be worked out is not",
-        MONITOR,
-        "if (!leader_.catch_up()) return;",
-        "return;",
-    ),
-    Mutant(
         "plans are made ahead of progress that will be told",
         LEADER,
         " || loop.ranks.report_progress()) return false;",
