@@ -21,6 +21,7 @@ from patallreduce.hooks.layers import Layers
 from patallreduce.hooks.leaves import Leaves
 from patallreduce.hooks.state import State
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
 from patallreduce.records.iterations import Iteration
 from patallreduce.records.paces import overhead_s
 from patallreduce.records.straggler_report import Report
@@ -113,7 +114,7 @@ def register(
     reproducible: bool | None = None,
     timeout_s: float | None = None,
     monitor: bool | None = None,
-    link: Link | None = None,
+    link: Link | Network | None = None,
     leaves: int | None = None,
     leaf_seed: int | None = None,
 ) -> Handle:
@@ -137,7 +138,8 @@ def register(
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
             PATALLREDUCE_MONITOR, or True.
-        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
+        link: Latency and bandwidth between ranks, or the network that :func:`calibrate` gave,
+            equal on all ranks; None: measured at once.
         leaves: L, for gradients with the same bits on any number of ranks: a global batch is L
             leaves, to be gone through by `for leaf in handle.leaves`; see `hooks.Leaves`. The
             schedule is then fixed, and nothing is predicted. On the CPU only.

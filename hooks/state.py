@@ -20,6 +20,7 @@ from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.settler import Arguments
 from patallreduce.hooks.averager import Averager
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
 
 _log = logging.getLogger("patallreduce")
 
@@ -42,7 +43,8 @@ class State:
         transport: As of `Communicator`.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
-        link: Latency and bandwidth between ranks, equal on all ranks; None: measured at once.
+        link: Latency and bandwidth between ranks, or the network that :func:`calibrate` gave,
+            equal on all ranks; None: measured at once.
         device: The model's; None: that of the first bucket.
         ddp_model: The model, if its gradients are to be None after a failure.
 
@@ -75,7 +77,7 @@ class State:
         transport: str = "auto",
         timeout_s: float | None = None,
         monitor: bool | None = None,
-        link: Link | None = None,
+        link: Link | Network | None = None,
         device: torch.device | None = None,
         ddp_model: DistributedDataParallel | None = None,
     ) -> None:

@@ -19,7 +19,8 @@ from patallreduce.leaves.fingerprint import fingerprint
 from patallreduce.leaves.sampler import LeafSampler
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.lower_bound import Bound, lower_bound
-from patallreduce.pricing.networks import LogGP, Network, PLogP
+from patallreduce.pricing.models import LogGP, PLogP
+from patallreduce.pricing.networks import Network
 from patallreduce.pricing.schedules import algorithms, schedule, verify
 from patallreduce.pricing.simulation import PathStep, Result, simulate, simulate_algorithm
 from patallreduce.records.files import load_iterations, save_iterations

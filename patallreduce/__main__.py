@@ -18,7 +18,8 @@ def main() -> None:
         said = options.run(options)
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.exit(2, f"{parser.prog} {options.command}: error: {error}\n")
-    print(said)
+    if said:
+        print(said)
 
 
 if __name__ == "__main__":

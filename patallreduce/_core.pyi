@@ -681,12 +681,6 @@ def simulate_together(
     turn: str = "first_ready",
     shared_ports: bool = False,
 ) -> tuple[list[list[float]], _Busy]: ...
-def simulate_ports(
-    schedule: Schedule,
-    message_bytes: int,
-    arrivals_s: Sequence[float],
-    link: Link,
-) -> list[tuple[int, float, float]]: ...
 
 # (finish_s, average_elapsed_s, after_last_arrival_s, sends_s, receives_s, works_s, critical_path)
 Account: TypeAlias = tuple[
@@ -703,7 +697,7 @@ class Network:
     model_of: Sequence[int]
     node_of: Sequence[int]
     within_node: int
-    uplink_bytes_per_s: float
+    uplink_bytes_per_s: Sequence[float]
     burst_bytes: float
     call_s: float
     shared_ports: bool
@@ -738,6 +732,12 @@ def simulate_on_network(
     critical_path: bool = False,
     in_order_of_time: bool = False,
 ) -> Account: ...
+def simulate_ports(
+    schedule: Schedule,
+    message_bytes: int,
+    arrivals_s: Sequence[float],
+    network: Network,
+) -> list[tuple[int, int, float, float]]: ...
 def simulate_algorithm(
     algorithm: str,
     ranks: int,
@@ -789,8 +789,14 @@ _PlannedKey = tuple[str, int, list[float], float]
 class Planner:
     ports: list[float]
     def __init__(
-        self, ranks: int, link: Link, margin: float = ..., node_of: Sequence[int] = ...
+        self,
+        ranks: int,
+        link: Link,
+        margin: float = ...,
+        node_of: Sequence[int] = ...,
+        most_wait: float = ...,
     ) -> None: ...
+    @overload
     def plan(
         self,
         sizes: Sequence[tuple[int, int]],
@@ -798,9 +804,19 @@ class Planner:
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
         spreads_s: Sequence[float] = ...,
-        at_once: bool = ...,
     ) -> tuple[list[_PlannedKey], float, float]: ...
-    def catch_up(self) -> bool: ...
+    @overload
+    def plan(
+        self,
+        sizes: Sequence[tuple[int, int]],
+        arrivals_s: Sequence[Sequence[float]],
+        errors_s: Sequence[float] = ...,
+        compute_s: Sequence[float] = ...,
+        spreads_s: Sequence[float] = ...,
+        *,
+        at_once: bool,
+    ) -> tuple[list[_PlannedKey], float, float] | None: ...
+    def catch_up(self, confirms: bool = ...) -> bool: ...
     def finish_s(
         self,
         sizes: Sequence[tuple[int, int]],

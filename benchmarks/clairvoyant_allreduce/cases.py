@@ -11,7 +11,7 @@ import patallreduce as pat
 from benchmarks import traces
 from benchmarks.lab.plan import Record
 from patallreduce import patterns
-from patallreduce.pricing.comparison import Bucket, make_schedule
+from patallreduce.pricing.bucket import Bucket, make_schedule
 from patallreduce.pricing.selection import choose_segments
 
 RIVALS = ("ring", "slt", "prr")

@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 from benchmarks.lab.plan import Record
 from patallreduce.pricing.link import Link
-from patallreduce.pricing.networks import LogGP, Network
+from patallreduce.pricing.models import LogGP
+from patallreduce.pricing.networks import Network
 
 from .cells import elapsed_s, simulated_s
 

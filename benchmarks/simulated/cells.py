@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 import patallreduce as pat
 from benchmarks.lab.plan import Record
 from patallreduce import patterns
-from patallreduce.pricing.networks import Model, Network
+from patallreduce.pricing.models import Model
+from patallreduce.pricing.networks import Network
 
 FORESEEING = {"slt", "prr", "clairvoyant"}  # their schedules depend on the arrivals foreseen
 DYNAMIC = {"slt_dynamic"}  # depends on those that come

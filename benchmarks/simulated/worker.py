@@ -21,7 +21,7 @@ from benchmarks.lab.measures import relative
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import Bench, check, keep, start_rank
 from patallreduce.ending import end_rank
-from patallreduce.pricing.comparison import Bucket, parameters
+from patallreduce.pricing.bucket import Bucket, parameters
 
 from .calibration import CALLS
 from .cells import DYNAMIC, FORESEEING, delays_s
@@ -85,7 +85,7 @@ def measure(bench: Bench, call: AllReduce, iterations: int) -> Record:
 
 def records(plan: Plan, bench: Bench, comm: pat.Communicator) -> Iterator[Record]:
     """Calibrate and measure everything the plan asks for: one record each."""
-    link = pat.calibrate(comm)
+    link = pat.calibrate(comm).link
     yield {
         "link": asdict(link),
         **{name: plan[name] for name in ("environment", "network", "seed", "delay")},

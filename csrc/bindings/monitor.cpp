@@ -61,17 +61,15 @@ std::vector<BucketSize> sizes_of(const std::vector<Call>& calls) {
 }
 
 Leader::Chooser chooser_of(std::shared_ptr<Planner> planner) {
-  return {
-      [planner](const IterationForecast& forecast, bool at_once) {
-        return std::optional(at_once ? planner->plan_at_once(forecast) : planner->plan(forecast));
-      },
-      [planner](const std::vector<schedule::ScheduleKey>& keys, const IterationForecast& arrived) {
-        return planner->finish_s(keys, arrived);
-      },
-      planner->ports(),
-      [planner](const std::vector<double>& ports) { planner->set_ports(ports); },
-      planner->latency_s(),
-      [planner] { return planner->catch_up(); }};
+  return {[planner](const IterationForecast& forecast, bool at_once) {
+            return at_once ? planner->plan_at_once(forecast) : planner->plan(forecast);
+          },
+          [planner](const std::vector<schedule::ScheduleKey>& keys,
+                    const IterationForecast& arrived) { return planner->finish_s(keys, arrived); },
+          planner->ports(),
+          [planner](const std::vector<double>& ports) { planner->set_ports(ports); },
+          planner->latency_s(),
+          [planner](bool confirms) { return planner->catch_up(confirms); }};
 }
 
 // A leader without a monitor around it: benchmarks/leader.py and tests replay reports on it.
@@ -85,12 +83,12 @@ struct Replay {
   }
   std::optional<Plan> take(int rank, const Report& report, double now_s) {
     auto plan = leader.take(rank, report, now_s, records);
-    leader.catch_up();
+    leader.catch_up(true);
     return plan;
   }
   std::optional<Plan> overdue(double now_s) {
     auto plan = leader.overdue(now_s, records);
-    leader.catch_up();
+    leader.catch_up(true);
     return plan;
   }
 };

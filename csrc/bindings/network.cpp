@@ -14,11 +14,13 @@ namespace patallreduce::bindings {
 using algorithms::find_algorithm;
 using algorithms::generated;
 using pricing::Account;
+using pricing::Accounting;
 using pricing::Link;
 using pricing::LogGP;
 using pricing::Network;
 using pricing::PathStep;
 using pricing::PLogP;
+using pricing::PortUse;
 using pricing::simulate_generated;
 using pricing::SizeTable;
 using schedule::Problem;
@@ -53,6 +55,20 @@ py::tuple simulate_on_network(const Schedule& schedule, std::uint64_t message_by
                                  {critical_path, in_order_of_time});
   }
   return fields_of(account, arrivals_s);
+}
+
+// (rank, step, begin_s, end_s) of every message.
+std::vector<std::tuple<int, int, double, double>> simulate_ports(
+    const Schedule& schedule, std::uint64_t message_bytes, const std::vector<double>& arrivals_s,
+    const Network& network) {
+  Accounting accounting;
+  accounting.uses = true;
+  const Account account =
+      simulate_generated(StoredSteps(schedule), message_bytes, network, arrivals_s, accounting);
+  std::vector<std::tuple<int, int, double, double>> uses;
+  for (const PortUse& use : account.outcome.uses)
+    uses.emplace_back(use.rank, use.send, use.begin_s, use.end_s);
+  return uses;
 }
 
 py::tuple simulate_algorithm(const std::string& algorithm, int ranks, int segments,
@@ -112,6 +128,10 @@ void bind_network(py::module_& m) {
         "(finish_s, average_elapsed_s, after_last_arrival_s, sends_s, receives_s, works_s, "
         "critical_path of (rank, step, done_s)). Raises ScheduleError for arrivals or a network "
         "that make no sense, for messages that do not match, and for a deadlock.");
+  m.def("simulate_ports", &simulate_ports, "schedule"_a, "message_bytes"_a, "arrivals_s"_a,
+        "network"_a,
+        "(rank, step, begin_s, end_s) of every message, as simulate_on_network() saw it: when it "
+        "began to leave, and when its sender's port had let it through. Raises what that does.");
   m.def("simulate_algorithm", &simulate_algorithm, "algorithm"_a, "ranks"_a, "segments"_a,
         "predicted_s"_a, "root"_a, "segment_time_s"_a, "message_bytes"_a, "arrivals_s"_a,
         "network"_a, "critical_path"_a = false, "in_order_of_time"_a = false, "latency_s"_a = 0.0,

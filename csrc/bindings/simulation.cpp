@@ -17,7 +17,6 @@ using pricing::InFlight;
 using pricing::Link;
 using pricing::Outcome;
 using pricing::PortsBusy;
-using pricing::PortUse;
 using pricing::run_together;
 using pricing::simulate;
 using pricing::Simulation;
@@ -42,16 +41,6 @@ py::tuple simulate_on_link(const Schedule& schedule, std::uint64_t message_bytes
   }
   return py::make_tuple(outcome.finish_s, outcome.average_elapsed_s(arrivals_s),
                         outcome.after_last_arrival_s(arrivals_s));
-}
-
-// (send, begin_s, end_s) of every message; send: the step, all ranks' numbered one after the other.
-std::vector<std::tuple<std::int32_t, double, double>> simulate_ports(
-    const Schedule& schedule, std::uint64_t message_bytes, const std::vector<double>& arrivals_s,
-    const Link& link) {
-  const Outcome outcome = Simulation(schedule).run(message_bytes, link, arrivals_s, true);
-  std::vector<std::tuple<std::int32_t, double, double>> uses;
-  for (const PortUse& use : outcome.uses) uses.emplace_back(use.send, use.begin_s, use.end_s);
-  return uses;
 }
 
 using Collective = std::tuple<std::shared_ptr<const Simulation>, std::uint64_t,
@@ -158,8 +147,9 @@ void bind_planner(py::module_& m) {
       m, "Planner",
       "Plans a job's iterations: how each bucket is reduced, so that the job goes on soonest. "
       "Raises ScheduleError for no ranks or a link that makes no sense.")
-      .def(py::init<int, Link, double, std::vector<std::int32_t>>(), "ranks"_a, "link"_a,
-           "margin"_a = Planner::usual_margin, "node_of"_a = std::vector<std::int32_t>{})
+      .def(py::init<int, Link, double, std::vector<std::int32_t>, double>(), "ranks"_a, "link"_a,
+           "margin"_a = Planner::usual_margin, "node_of"_a = std::vector<std::int32_t>{},
+           "most_wait"_a = HUGE_VAL)
       .def(
           "plan",
           [](Planner& planner, const std::vector<Size>& sizes,
@@ -168,15 +158,17 @@ void bind_planner(py::module_& m) {
             IterationForecast forecast{buckets_of(sizes), std::move(arrivals_s),
                                        std::move(errors_s), std::move(compute_s),
                                        std::move(spreads_s)};
-            IterationPlan plan;
+            std::optional<IterationPlan> plan;
             {
               py::gil_scoped_release release;
               plan = at_once ? planner.plan_at_once(forecast) : planner.plan(forecast);
             }
+            using Told = std::tuple<std::vector<Key>, double, double>;
+            if (!plan) return std::optional<Told>();
             std::vector<Key> keys;
-            for (const auto& key : plan.keys)
+            for (const auto& key : plan->keys)
               keys.emplace_back(key.algorithm, key.segments, key.arrivals_s, key.segment_time_s);
-            return std::make_tuple(std::move(keys), plan.pace_s, plan.plain_pace_s);
+            return std::optional(Told(std::move(keys), plan->pace_s, plan->plain_pace_s));
           },
           "sizes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
           "compute_s"_a = std::vector<double>{}, "spreads_s"_a = std::vector<double>{},
@@ -184,10 +176,12 @@ void bind_planner(py::module_& m) {
           "([(algorithm, segments, arrivals_s, segment_time_s)] by bucket, or [] where no plan is "
           "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
           "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
-          "csrc/selection/forecast.h. at_once: the usual plan where that suits, if working it out "
-          "would take long; catch_up() then does. Raises ScheduleError for what is not finite "
+          "csrc/selection/forecast.h. at_once: the usual plan where that suits, or None where all "
+          "would wait for more than most_wait of an iteration; catch_up() then works it out. "
+          "Raises ScheduleError for what is not finite "
           "numbers.")
-      .def("catch_up", &Planner::catch_up, "False: no plan was left to be worked out.")
+      .def("catch_up", &Planner::catch_up, "confirms"_a = true,
+           "False: no plan was left to be worked out, or, unless it confirms, the usual one.")
       .def_property("ports", &Planner::ports, &Planner::set_ports,
                     "Bytes per second of each rank's port; [] where ranks share nodes. Calls "
                     "without a plan keep to those that it was made with.")
@@ -224,10 +218,6 @@ void bind_simulation(py::module_& m) {
   m.def("simulate", &simulate_on_link, "schedule"_a, "message_bytes"_a, "arrivals_s"_a, "link"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");
-  m.def("simulate_ports", &simulate_ports, "schedule"_a, "message_bytes"_a, "arrivals_s"_a,
-        "link"_a,
-        "(send, begin_s, end_s) of every message, as simulate() saw it; `send` numbers the steps "
-        "of all ranks one after the other. Raises what simulate() does.");
   py::class_<Simulation, std::shared_ptr<Simulation>>(
       m, "Simulation", "A schedule prepared to be simulated many times.")
       .def(py::init<const Schedule&>(), "schedule"_a);

@@ -10,14 +10,16 @@ namespace patallreduce::monitor {
 
 using prediction::is_duration;
 using prediction::is_time;
+using prediction::Newest;
 
 namespace {
 
 constexpr int trial_iterations = 2;
 constexpr double first_interval = 16, interval_growth = 4, most_interval = 4096;
 constexpr double after_clear_trial = 64;
-// Where the model was right so far, and says that plans win, trials are so many times rarer.
-constexpr double belief = 32;
+// Where the model was right so far, and says that plans win, trials are so many times rarer if that
+// is half of an iteration or more; in proportion, if it is less, so that they cost as little.
+constexpr double belief = 32, believed_share = 0.5;
 constexpr double newest_weight = 0.2;
 // Plans have to be faster by so much of an iteration.
 constexpr double margin = 0.005;
@@ -25,6 +27,10 @@ constexpr double margin = 0.005;
 constexpr double clear_share = 0.1;
 // Of a loop's time.
 constexpr double most_trials_cost = 0.01;
+// Iterations differ clearly by more than this many median distances of one, as far as several tell
+// (1.5 standard deviations, of normal values).
+constexpr double deviations = 2.25;
+constexpr std::int64_t most_apart = 64;  // iterations of one guard
 // The first iterations open connections and fill caches.
 constexpr int warm_up_iterations = 2;
 constexpr std::size_t most_regimes = 64, most_decided = 64;
@@ -80,6 +86,7 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   pace.iteration_s += weight * (believed_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
   if (way == Way::planned) promised_s_ += weight * (promised_s - promised_s_);
+  note(way == Way::plain ? took_plain_ : took_planned_, iteration_s);
   if (way != choose()) return;
   const bool credible = 2 * error_s < promised_s_;
   if (trying_) {
@@ -88,10 +95,15 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
     if (++tried_ == trial_iterations || hopeless) judge(credible ? promised_s_ : 0);
   } else if (kept_ == Way::planned && (promised_s == 0 || planned_.overhead_s < plain_least_s)) {
     return;
-  } else if ((until_trial_ -= credible ? 1 / belief : 1) <= 0) {
+  } else if ((until_trial_ -= credible ? 1 / rarer() : 1) <= 0) {
     trying_ = true;
     tried_ = 0;
   }
+}
+
+double Guard::rarer() const {
+  const double share = promised_s_ / pace(kept_).iteration_s;
+  return std::clamp(belief * share / believed_share, 1.0, belief);
 }
 
 void Guard::missed(double won_s) {
@@ -103,9 +115,30 @@ void Guard::missed(double won_s) {
   interval_ = first_interval;
 }
 
+void Guard::note(Took& took, double iteration_s) {
+  // Of long ago they may tell of other computations.
+  if (++iterations_ - took.newest > most_apart) took = Took();
+  took.newest = iterations_;
+  const double usual_s = std::max(plain_.iteration_s, planned_.iteration_s);
+  if (iteration_s < 2 * usual_s) took.s.add(iteration_s);  // no pause
+}
+
+// By how much iterations with plans are shorter than those without; 0 if that may be chance.
+double Guard::shorter_s() const {
+  const Newest &planned_s = took_planned_.s, &plain_s = took_plain_.s;
+  if (std::min(planned_s.count(), plain_s.count()) < trial_iterations) return 0;
+  const double off_s = (planned_s.count() > plain_s.count() ? planned_s : plain_s).off();
+  const double doubt = std::sqrt(1.0 / static_cast<double>(planned_s.count()) +
+                                 1.0 / static_cast<double>(plain_s.count()));
+  const double difference_s = plain_s.middle() - planned_s.middle();
+  return std::abs(difference_s) > deviations * off_s * doubt ? difference_s : 0;
+}
+
 void Guard::judge(double believed_s) {
   trying_ = false;
-  const double won_s = plain_.overhead_s - planned_.overhead_s + believed_s;
+  const double shorter_s = this->shorter_s();
+  const double won_s =
+      shorter_s != 0 ? shorter_s : plain_.overhead_s - planned_.overhead_s + believed_s;
   const double won = won_s / plain_.iteration_s;
   const Way faster = won > margin ? Way::planned : Way::plain;
   if (faster != kept_) {

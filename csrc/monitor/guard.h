@@ -3,8 +3,10 @@
 // The model that makes plans is wrong somewhere: several ranks behind one port, a busy processor, a
 // link that got slower. So what counts is the pace of the job. An iteration's overhead is the time
 // from the end before to its own end, less what the rank that arrived last did since its own end
-// before. How long anybody computes or pauses, which no plan changes, is not in it; whom the
-// all-reduce before let go late is.
+// before. How long anybody computes or pauses is not in it: that differs from iteration to
+// iteration. Whom the all-reduce before let go late is. But where what moves data takes processors
+// from those who compute, plans may change that, too. So where whole iterations with a plan differ
+// clearly from those without, that counts instead.
 //
 // Each way is measured by itself, for each regime of arrivals: how many ranks are late again and
 // again, and by how much, and how late the last rank usually is, whoever that may be. A loop begins
@@ -35,6 +37,7 @@
 #include <vector>
 
 #include "monitor/records.h"
+#include "prediction/newest.h"
 #include "prediction/smoothed.h"
 
 namespace patallreduce::monitor {
@@ -64,11 +67,21 @@ class Guard {
   const Pace& pace(Way way) const { return way == Way::plain ? plain_ : planned_; }
 
  private:
+  struct Took {  // iterations
+    prediction::Newest s{15};
+    std::int64_t newest = 0;
+  };
+
   Way other() const { return kept_ == Way::plain ? Way::planned : Way::plain; }
   void judge(double believed_s);
+  void note(Took& took, double iteration_s);
+  double shorter_s() const;
+  double rarer() const;
 
   Pace plain_, planned_;
   double promised_s_ = 0;  // by plans, mean
+  Took took_planned_, took_plain_;
+  std::int64_t iterations_ = 0;
   prediction::Smoothed missed_s_{0.3};
   double tried_for_s_ = 0;  // the largest mean of these with which a trial was begun
   Way kept_;

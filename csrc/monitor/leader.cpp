@@ -58,6 +58,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       },
       [&](const Asked& r) {
         rank.ask(r);
+        loop.asked = std::max(loop.asked, id.iteration);
         return true;
       },
       [](const HostUsed&) { return false; },
@@ -263,11 +264,14 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   const bool without = goes_without(loop, id.iteration);  // what is predicted is told all the same
   IterationForecast expected;
   const bool predicts = choose_.plan && !loop.sizes.empty();
+  // Calls whose algorithm is fixed ask for none.
+  const bool wanted = loop.asked + 2 >= id.iteration;
   if (predicts) {
     expected = loop.ranks.forecast(id.iteration, buckets(loop.sizes), now_s, predicted_s);
     if (expected.buckets.empty()) return plan;  // nothing to go by yet
   }
-  const auto chosen = predicts && !without ? choose_.plan(expected, true) : std::nullopt;
+  const bool plans = predicts && wanted && !without;
+  const auto chosen = plans ? choose_.plan(expected, true) : std::nullopt;
   loop.keys = chosen ? chosen->keys : std::vector<ScheduleKey>();
   if (chosen) loop.note_promise(id.iteration, *chosen);
   for (std::size_t b = 0; chosen && b < chosen->keys.size(); ++b) {

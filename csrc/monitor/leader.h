@@ -56,8 +56,8 @@ class Leader {
     // From here on they are so wide.
     std::function<void(const std::vector<double>&)> set_ports;
     double latency_s = 0;  // from one rank to another
-    // Optional. False: nothing is left.
-    std::function<bool()> catch_up;
+    // Optional. False: nothing is left, or, unless it `confirms`, nothing that is not usual.
+    std::function<bool(bool confirms)> catch_up;
   };
 
   explicit Leader(int ranks) : ranks_(ranks) {}
@@ -78,7 +78,8 @@ class Leader {
   // A plan that is due because whoever asked has waited long enough; call until there is none.
   std::optional<Plan> overdue(double now_s, Records& records);
   // Works out what the last plan left for later, if anything: call it when that was sent.
-  bool catch_up() { return choose_.catch_up && choose_.catch_up(); }
+  // `confirms`: also what is most likely known.
+  bool catch_up(bool confirms) { return choose_.catch_up && choose_.catch_up(confirms); }
   // When overdue() will have one; infinite: not before another report.
   double next_overdue_s() const;
   // What was measured of a loop with and without plans.
@@ -114,6 +115,7 @@ class Leader {
     std::map<std::int64_t, Asking> asking;  // by iteration: asked for, not decided
     std::int64_t starting = -1;             // newest iteration that a rank has started
     int started = 0;                        // ranks that have
+    std::int64_t asked = -1;                // newest iteration for whose plan a rank has asked
     Guards guards;
   };
 

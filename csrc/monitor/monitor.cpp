@@ -22,6 +22,8 @@ constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
 constexpr int most_first_pings = 1000;  // the leader may be a while in coming
 constexpr std::size_t most_loops = 256;
+// Shares of the leader's time.
+constexpr double most_catching_up = 0.25, most_confirming = 0.02;
 // To be told by a rank that was told itself takes a latency and a thread that wakes up, in which
 // the first one could have told about so many.
 constexpr int fan_out = 16;
@@ -136,20 +138,23 @@ bool Monitor::exchange() {
   transport_->progress(events);
   for (const auto& [from, bytes] : events.control) handle(from, bytes);
   while (auto plan = overdue()) publish(std::move(*plan));
-  if (rank_ == leader_rank && now_s() >= next_catch_up_s_) catch_up();
+  if (rank_ == leader_rank) catch_up();
   // A lost rank is the engine's to judge; its reports merely stop.
   return !reports.empty() || !events.empty();
 }
 
-// No more than a quarter of the time: it takes a core of the leader's host.
+// It takes a core of the leader's host: no more than a quarter of its time, and where a healthy job
+// gets the same answer again and again, next to nothing.
 void Monitor::catch_up() {
   const double begun_s = now_s();
+  if (begun_s < next_catch_up_s_) return;
   {
     std::lock_guard lock(records_mutex_);
-    if (!leader_.catch_up()) return;
+    if (!leader_.catch_up(begun_s >= next_confirmation_s_)) return;
   }
-  const double ended_s = now_s();
-  next_catch_up_s_ = ended_s + 3 * (ended_s - begun_s);
+  const double ended_s = now_s(), took_s = ended_s - begun_s;
+  next_catch_up_s_ = ended_s + took_s * (1 / most_catching_up - 1);
+  next_confirmation_s_ = ended_s + took_s * (1 / most_confirming - 1);
 }
 
 std::optional<Plan> Monitor::overdue() {

@@ -107,11 +107,11 @@ bool Ports::learn(bool slowed) {
     factor_[rank] = goes_on ? std::max(factor, factor_[rank]) : factor;
     off_[rank] = goes_on ? off_[rank] + way : way;
     if (std::abs(off_[rank]) < times) continue;
-    now_[rank] = std::clamp(now_[rank] * factor_[rank], start_[rank] / most, widest_);
-    if (now_[rank] * alike > start_[rank] && now_[rank] < alike * start_[rank])
-      now_[rank] = start_[rank];
+    double found = std::clamp(now_[rank] * factor_[rank], start_[rank] / most, widest_);
+    if (found * alike > start_[rank] && found < alike * start_[rank]) found = start_[rank];
     off_[rank] = 0;
-    changed = true;
+    changed = changed || found != now_[rank];
+    now_[rank] = found;
   }
   return changed;
 }

@@ -10,6 +10,7 @@ namespace patallreduce::monitor {
 
 using prediction::is_duration;
 using prediction::is_time;
+using prediction::median;
 using selection::Bucket;
 
 namespace {
@@ -21,14 +22,7 @@ constexpr std::size_t most_edges = 64;
 constexpr double smoothing = 0.3;  // weight of the newest computation time
 // A single time that is more than so many median computations long teaches no more than that.
 constexpr double longest_believed = 10;
-constexpr std::size_t usual_iterations = 15;    // the newest, whose median is usual
 constexpr double deviations_per_spread = 1.25;  // of normal values, from their mean deviation
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -117,8 +111,7 @@ bool Ranks::learn(std::int64_t iteration) {
   learned_ = true;
   compute_s_ += smoothing * (std::min(middle_s, 2 * compute_s_) - compute_s_);
   std::sort(computed_s.begin(), computed_s.end());
-  last_s_.push_back(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
-  if (last_s_.size() > usual_iterations) last_s_.pop_front();
+  last_s_.add(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
   const double most_s = longest_believed * compute_s_;
   for (Rank& rank : ranks_)
     rank.longer_s.add(std::clamp(rank.computed_s() - middle_s, -most_s, most_s));
@@ -134,10 +127,6 @@ std::vector<double> Ranks::lateness_s() const {
     lateness_s.push_back(std::copysign(lasting_s, longer_s));
   }
   return lateness_s;
-}
-
-double Ranks::last_s() const {
-  return last_s_.empty() ? NAN : median({last_s_.begin(), last_s_.end()});
 }
 
 double Ranks::doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const {

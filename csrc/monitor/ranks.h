@@ -4,12 +4,12 @@
 
 #include <cmath>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "monitor/reports.h"
+#include "prediction/newest.h"
 #include "prediction/predictor.h"
 #include "prediction/smoothed.h"
 #include "selection/rollout.h"
@@ -80,7 +80,7 @@ class Ranks {
   std::vector<double> lateness_s() const;
   // By how much the last rank usually does, whoever it is: the median of the newest iterations;
   // NaN before the first.
-  double last_s() const;
+  double last_s() const { return last_s_.middle(); }
   // How long it may pay to wait for what ranks can tell: no longer than the most doubtful of them
   // may be late or early. Who is silent though something of it was due is in doubt.
   double doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const;
@@ -100,8 +100,8 @@ class Ranks {
 
   std::vector<Rank> ranks_;
   bool learned_ = false;
-  std::deque<double> last_s_;  // by how much the last rank computed longer, newest iterations
-  double compute_s_ = 0;       // the median rank's, smoothed; known once learned
+  prediction::Newest last_s_{15};  // by how much the last rank computed longer
+  double compute_s_ = 0;           // the median rank's, smoothed; known once learned
 };
 
 }  // namespace patallreduce::monitor

@@ -7,9 +7,11 @@
 
 namespace patallreduce::pricing {
 
-// When a message occupied its two ports. `send`: the step, numbered as in schedule/messages.h.
+// When a message occupied its two ports; where they are shared: from its begin until it had left.
+// `send`: the step of `rank`, numbered as the run numbers them: across ranks as in
+// schedule/messages.h, or, of steps that are generated, in the rank's program.
 struct PortUse {
-  std::int32_t send;
+  std::int32_t rank, send;
   double begin_s, end_s;
 };
 

@@ -89,11 +89,11 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
     start_s = peer.receives_until_s;
     step.record = peer.receive_record;
   }
-  const bool far = has_uplinks() && !network_.same_node(rank, step.peer);
-  if (far) start_s = through_uplinks(rank, step.peer, start_s, bytes, step.record);
+  const bool far = through_uplinks(rank, step.peer);
+  if (far) start_s = take_uplinks(rank, step.peer, start_s, bytes, step.record);
   const int pieces = steps_.pieces(rank);
   const double until_s = start_s + pieces * price.before_s + price.transfer_s;
-  if (accounting_.uses) account_.outcome.uses.push_back({n, start_s, until_s});
+  if (accounting_.uses) account_.outcome.uses.push_back({rank, n, start_s, until_s});
   if (Steps::on_networks) {
     account_.sends_s[rank] += until_s - start_s;
     account_.receives_s[step.peer] += until_s - start_s;
@@ -108,8 +108,8 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
 }
 
 template <typename Steps>
-double Ports<Steps>::through_uplinks(std::int32_t from, std::int32_t to, double start_s,
-                                     double bytes, std::int32_t& cause) {
+double Ports<Steps>::take_uplinks(std::int32_t from, std::int32_t to, double start_s, double bytes,
+                                  std::int32_t& cause) {
   Uplink &out = uplink_of(from), &in = uplink_of(to);
   if (out.out_until_s > start_s) {
     start_s = out.out_until_s;
@@ -119,7 +119,8 @@ double Ports<Steps>::through_uplinks(std::int32_t from, std::int32_t to, double 
     start_s = in.in_until_s;
     cause = in.in_record;
   }
-  out.out_until_s = in.in_until_s = start_s + bytes / network_.uplink_bytes_per_s;
+  out.out_until_s = in.in_until_s =
+      start_s + std::max(uplink_s(network_, from, bytes), uplink_s(network_, to, bytes));
   return start_s;
 }
 
@@ -130,13 +131,18 @@ void Ports<Steps>::start_flow(std::int32_t rank, std::int32_t n) {
   const Cost price = cost_of(rank, step.peer, bytes);
   double out_s = price.transfer_s, in_s = out_s;
   if (!alike_ && !network_.same_node(rank, step.peer)) {  // a slow receiver is no slow sender
-    out_s = cost(network_.of(rank), bytes).transfer_s;
-    in_s = cost(network_.of(step.peer), bytes).transfer_s;
+    out_s = port_s(network_, rank, bytes);
+    in_s = port_s(network_, step.peer, bytes);
   }
+  // Uplinks are numbered on from the ranks' ports.
+  const bool far = through_uplinks(rank, step.peer);
+  const auto port = [&](std::int32_t of) {
+    return far ? steps_.ports() + network_.node_of[of] : steps_.port(of);
+  };
   account_.sends_s[rank] += price.before_s + out_s;
   account_.receives_s[step.peer] += price.before_s + in_s;
   // The sender's overhead, at the begin of all this, is over.
-  flows_.start({steps_.port(rank), steps_.port(step.peer), rank, n, price.after_s,
+  flows_.start({port(rank), port(step.peer), rank, n, now_s_ - price.send_s, price.after_s,
                 out_s > 0 ? in_s / out_s : 1},
                price.before_s - price.send_s, out_s, now_s_);
 }
@@ -147,6 +153,8 @@ void Ports<Steps>::end_flow() {
   const Flows::Flow flow = flows_.end();
   auto& step = steps_.at(flow.rank, flow.step);
   step.record = recorded(flow.rank, flow.step, step.record, now_s_);
+  if (accounting_.uses)
+    account_.outcome.uses.push_back({flow.rank, flow.step, flow.begin_s, now_s_});
   push_departure(flow.rank, flow.step, now_s_, now_s_ + flow.after_s);
 }
 

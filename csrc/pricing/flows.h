@@ -20,8 +20,9 @@ class Flows {
   struct Flow {
     std::int32_t from, to;    // ports
     std::int32_t rank, step;  // whose message it is
-    double after_s;           // from the end of its sending until it is there, besides the switch
-    double slower;            // the receiving port's time for what takes the sending one a second
+    double begin_s;
+    double after_s;  // from the end of its sending until it is there, besides the switch
+    double slower;   // the receiving port's time for what takes the sending one a second
   };
 
   Flows(int ports, double burst_s);

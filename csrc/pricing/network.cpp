@@ -116,10 +116,20 @@ Cost cost(const Network& network, std::int32_t from, std::int32_t to, double mes
     result.after_s = std::max(result.after_s, other.after_s);
     result.receive_s = other.receive_s;
   }
-  if (!within && network.uplink_bytes_per_s > 0) {
-    result.transfer_s = std::max(result.transfer_s, message_bytes / network.uplink_bytes_per_s);
-  }
+  if (!within && network.has_uplinks())
+    for (const std::int32_t rank : {from, to})
+      result.transfer_s = std::max(result.transfer_s, uplink_s(network, rank, message_bytes));
   return result;
+}
+
+double uplink_s(const Network& network, std::int32_t rank, double message_bytes) {
+  const auto node = static_cast<std::size_t>(network.node_of[static_cast<std::size_t>(rank)]);
+  return message_bytes / network.uplink_bytes_per_s[node];
+}
+
+double port_s(const Network& network, std::int32_t rank, double message_bytes) {
+  const double own_s = cost(network.of(rank), message_bytes).transfer_s;
+  return network.has_uplinks() ? std::max(own_s, uplink_s(network, rank, message_bytes)) : own_s;
 }
 
 double burst_s(const Network& network) {
@@ -148,13 +158,17 @@ void check(const Network& network, int ranks) {
   }
   PATR_CHECK(network.within_node >= -1 && network.within_node < models, ScheduleError,
              "network: expected within_node below ", models, ", got ", network.within_node);
-  require("uplink_bytes_per_s", network.uplink_bytes_per_s, true);
+  for (const double rate : network.uplink_bytes_per_s) require("uplink_bytes_per_s", rate, false);
+  if (network.has_uplinks()) {
+    const auto last = *std::max_element(network.node_of.begin(), network.node_of.end());
+    PATR_CHECK(std::size_t(last) < network.uplink_bytes_per_s.size(), ScheduleError,
+               "network: expected an uplink_bytes_per_s for each node up to ", last, ", got ",
+               network.uplink_bytes_per_s.size());
+  }
   require("burst_bytes", network.burst_bytes, true);
   require("call_s", network.call_s, true);
   PATR_CHECK(network.burst_bytes == 0 || network.shared_ports, ScheduleError,
              "network: burst_bytes expected shared_ports, got ports whose messages take turns");
-  PATR_CHECK(!network.shared_ports || network.uplink_bytes_per_s == 0, ScheduleError,
-             "network: expected either shared_ports or uplink_bytes_per_s, got both");
 }
 
 }  // namespace patallreduce::pricing

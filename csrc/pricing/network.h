@@ -54,16 +54,16 @@ double reduce_bytes_per_s(const Model& model);
 double least_flight_s(const Model& model, double message_bytes);
 
 // A message between two ranks takes the slower of both models, part by part; overheads are those
-// of the rank that has them. Between two nodes it also takes turns with others in the sending
-// node's uplink and in the receiving node's, which work in both directions at once.
+// of the rank that has them. Between two nodes it also goes through the sending node's uplink and
+// the receiving node's, which work in both directions at once.
 struct Network {
-  std::vector<Model> models;           // at least one
-  std::vector<std::int32_t> model_of;  // per rank; empty: the first for all
-  std::vector<std::int32_t> node_of;   // per rank; empty: no two ranks share a node
-  std::int32_t within_node = -1;       // model between ranks of one node; -1: the ranks' own
-  double uplink_bytes_per_s = 0;       // of a node, each direction; 0: no limit
-  // Messages of different pairs of ranks share the ports they have in common (pricing/flows.h)
-  // rather than take turns in them. Excludes uplinks.
+  std::vector<Model> models;               // at least one
+  std::vector<std::int32_t> model_of;      // per rank; empty: the first for all
+  std::vector<std::int32_t> node_of;       // per rank; empty: no two ranks share a node
+  std::int32_t within_node = -1;           // model between ranks of one node; -1: the ranks' own
+  std::vector<double> uplink_bytes_per_s;  // by node, each direction; empty: no limit
+  // Messages of different pairs of ranks share the ports, or uplinks, that they have in common
+  // (pricing/flows.h) rather than take turns in them.
   bool shared_ports = false;
   // With shared ports: what one that has rested lets through at once, as the first model prices
   // it. 0: nothing.
@@ -79,9 +79,15 @@ struct Network {
   bool same_node(std::int32_t a, std::int32_t b) const {
     return !node_of.empty() && node_of[a] == node_of[b];
   }
+  bool has_uplinks() const { return !node_of.empty() && !uplink_bytes_per_s.empty(); }
 };
 
 Cost cost(const Network& network, std::int32_t from, std::int32_t to, double message_bytes);
+
+// How long a message to another node takes at one end: through the uplink of the rank's node, and
+// through the slower of that and the rank's port.
+double uplink_s(const Network& network, std::int32_t rank, double message_bytes);
+double port_s(const Network& network, std::int32_t rank, double message_bytes);
 
 // How long the first model's port takes for burst_bytes.
 double burst_s(const Network& network);

@@ -126,15 +126,17 @@ class Ports {
   void send_next(Line& line);
   void begin_to_send(std::int32_t rank, Line& line, std::int32_t n, double since_s);
   void send(std::int32_t rank, std::int32_t n);
-  double through_uplinks(std::int32_t from, std::int32_t to, double start_s, double bytes,
-                         std::int32_t& cause);
+  double take_uplinks(std::int32_t from, std::int32_t to, double start_s, double bytes,
+                      std::int32_t& cause);
   void start_flow(std::int32_t rank, std::int32_t n);
   void end_flow();
   void sent(std::int32_t rank, std::int32_t n);
 
   // Of what only networks and accounts have, a clock for one link has nothing to ask.
   bool shares_ports() const { return Steps::on_networks && network_.shared_ports; }
-  bool has_uplinks() const { return Steps::on_networks && !uplinks_.empty(); }
+  bool through_uplinks(std::int32_t from, std::int32_t to) const {
+    return Steps::on_networks && !uplinks_.empty() && !network_.same_node(from, to);
+  }
   bool has_overheads() const { return Steps::on_networks && overheads_; }
   bool has_calls() const { return Steps::on_networks && network_.call_s > 0; }
   bool has_rendezvous() const { return Steps::on_networks && !network_.posted_before_arrival; }
@@ -247,11 +249,11 @@ Ports<Steps>::Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network
                        [](const Model& model) { return std::holds_alternative<Link>(model); })),
       ranks_(steps.ranks()),
       ports_(steps.ports()),
-      flows_(network.shared_ports ? steps.ports() : 0, burst_s(network)) {
+      flows_(network.shared_ports ? steps.ports() + int(network.uplink_bytes_per_s.size()) : 0,
+             burst_s(network)) {
   for (const Model& model : network.models)
     reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));
-  if (network.uplink_bytes_per_s > 0 && !network.node_of.empty())
-    uplinks_.resize(*std::max_element(network.node_of.begin(), network.node_of.end()) + 1);
+  if (network.has_uplinks()) uplinks_.resize(network.uplink_bytes_per_s.size());
   account_.sends_s.assign(ranks_.size(), 0);
   account_.receives_s.assign(ranks_.size(), 0);
   account_.works_s.assign(ranks_.size(), 0);

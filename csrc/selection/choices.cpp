@@ -27,14 +27,14 @@ const Chosen* Choices::known(const std::vector<double>& in_quanta) const {
   return found == known_.end() ? nullptr : &found->second;
 }
 
-const Chosen* Choices::usual(const IterationForecast& forecast, double slack_s) const {
+const Chosen* Choices::usual(const IterationForecast& forecast, double slack_s, bool agreed) const {
   const auto found = usual_.find(bytes(forecast));
   if (found == usual_.end()) return nullptr;
   const Usual& usual = found->second;
   const double apart_s = selection::apart_s(forecast);
   const bool as_before =
       apart_s >= usual.least_apart_s - slack_s && apart_s <= usual.most_apart_s + slack_s;
-  return usual.times >= usually && as_before ? &usual.chosen : nullptr;
+  return usual.times >= (agreed ? usually : 1) && as_before ? &usual.chosen : nullptr;
 }
 
 const Chosen* Choices::note(std::vector<double> in_quanta, const IterationForecast& forecast,

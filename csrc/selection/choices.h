@@ -3,6 +3,7 @@
 //
 // To work out a choice takes up to tens of milliseconds, in which all ranks wait. Where the last
 // ones agreed, the next one is most likely the same, for it is made for nearly the same arrivals.
+// Where that wait is too long beside the iteration, the last one has to do.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,8 @@ class Choices {
   // For a forecast that is the same in quanta.
   const Chosen* known(const std::vector<double>& in_quanta) const;
   // That of the last three or more, which agreed, where ranks are as far apart as they were then,
-  // but for slack_s.
-  const Chosen* usual(const IterationForecast& forecast, double slack_s) const;
+  // but for slack_s; or, without `agreed`, of the last.
+  const Chosen* usual(const IterationForecast& forecast, double slack_s, bool agreed) const;
   const Chosen* note(std::vector<double> in_quanta, const IterationForecast& forecast,
                      const Chosen& chosen);
   void forget();

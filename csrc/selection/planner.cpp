@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "clock.h"
 #include "errors.h"
 #include "selection/bounds.h"
 
@@ -34,10 +35,12 @@ bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
 
 }  // namespace
 
-Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> node_of)
+Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> node_of,
+                 double most_wait)
     : nodes_(ranks, std::move(node_of)),
       ranks_(nodes_.count()),
       margin_(margin),
+      most_wait_(most_wait),
       link_(std::move(link)),
       selector_(ranks_, link_, {}, nodes_.shared()),
       schedules_(ranks_, link_),
@@ -82,32 +85,44 @@ void Planner::set_ports(const std::vector<double>& bytes_per_s) {
   left_.reset();
 }
 
-IterationPlan Planner::plan(const IterationForecast& told) { return plan(told, false); }
+IterationPlan Planner::plan(const IterationForecast& told) { return *plan(told, false); }
 
-IterationPlan Planner::plan_at_once(const IterationForecast& told) { return plan(told, true); }
+std::optional<IterationPlan> Planner::plan_at_once(const IterationForecast& told) {
+  return plan(told, true);
+}
 
-bool Planner::catch_up() {
+bool Planner::catch_up(bool confirms) {
   const std::lock_guard lock(mutex_);
-  if (!left_) return false;
-  choices_.note(std::move(left_->in_quanta), left_->forecast, choose(left_->forecast));
-  left_.reset();
+  if (!left_ || (left_->usual && !confirms)) return false;
+  work_out(*std::exchange(left_, std::nullopt));
   return true;
 }
 
-IterationPlan Planner::plan(const IterationForecast& told, bool at_once) {
+const Chosen* Planner::work_out(Left left) {
+  const double begun_s = now_s();
+  const Chosen chosen = choose(left.forecast);
+  wait_ = (now_s() - begun_s) / chosen.plain_pace_s;
+  return choices_.note(std::move(left.in_quanta), left.forecast, chosen);
+}
+
+std::optional<IterationPlan> Planner::plan(const IterationForecast& told, bool at_once) {
   check(told, nodes_.ranks());
   const std::lock_guard lock(mutex_);
   const double scale = scale_s(told.buckets);
-  if (told.buckets.empty() || ranks_ == 1 || scale == 0) return {};
+  if (told.buckets.empty() || ranks_ == 1 || scale == 0) return IterationPlan{};
   IterationForecast forecast = nodes_.forecast(told);
   from_zero(forecast.arrivals_s);
   std::vector<double> in_quanta = selection::in_quanta(forecast, scale / quanta_per_scale);
   const Chosen* chosen = choices_.known(in_quanta);
   if (!chosen && at_once) {
-    chosen = choices_.usual(forecast, usual_slack * scale);
-    if (chosen) left_ = {std::move(in_quanta), forecast};
+    const bool may_wait = wait_ <= most_wait_;
+    chosen = choices_.usual(forecast, usual_slack * scale, true);
+    const bool usual = chosen;
+    if (!chosen && !may_wait) chosen = choices_.usual(forecast, usual_slack * scale, false);
+    if (chosen || !may_wait) left_ = {std::move(in_quanta), forecast, usual};
+    if (!chosen && !may_wait) return std::nullopt;
   }
-  if (!chosen) chosen = choices_.note(std::move(in_quanta), forecast, choose(forecast));
+  if (!chosen) chosen = work_out({std::move(in_quanta), forecast, false});
   IterationPlan plan{{}, chosen->pace_s, chosen->plain_pace_s};
   if (chosen->algorithm) plan.keys = keys(*chosen->algorithm, forecast, scale / orders_per_scale);
   for (std::size_t b = 0; b < plan.keys.size(); ++b)

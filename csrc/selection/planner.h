@@ -15,6 +15,7 @@
 // has the planner work out afterwards what would have been best.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -42,17 +43,19 @@ class Planner {  // thread-safe
   // link, node_of: as of Selector. Throws ScheduleError if ranks < 1, or one of them makes no
   // sense.
   Planner(int ranks, Link link, double margin = usual_margin,
-          std::vector<std::int32_t> node_of = {});
+          std::vector<std::int32_t> node_of = {}, double most_wait = HUGE_VAL);
   Planner(const Planner&) = delete;
 
   // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations
   // and spreads are >= 0.
   IterationPlan plan(const IterationForecast& forecast);
   // As plan(); but what would take long to work out is left to catch_up() where the usual choice
-  // suits the forecast.
-  IterationPlan plan_at_once(const IterationForecast& forecast);
-  // Works out what the newest of these was to be. False: nothing is left.
-  bool catch_up();
+  // suits the forecast, or where all ranks would wait for more than most_wait of an iteration. Then
+  // nothing is known of it.
+  std::optional<IterationPlan> plan_at_once(const IterationForecast& forecast);
+  // Works out what the newest of these was to be. False: nothing is left, or, unless it `confirms`,
+  // that was the usual choice of several that agreed.
+  bool catch_up(bool confirms = true);
   double latency_s() const;
   // How wide each rank's port is, bytes per second; empty: ranks share nodes.
   std::vector<double> ports() const;
@@ -68,9 +71,11 @@ class Planner {  // thread-safe
   struct Left {  // to be worked out
     std::vector<double> in_quanta;
     IterationForecast forecast;
+    bool usual = false;
   };
 
-  IterationPlan plan(const IterationForecast& told, bool at_once);
+  std::optional<IterationPlan> plan(const IterationForecast& told, bool at_once);
+  const Chosen* work_out(Left left);
   double scale_s(const std::vector<Bucket>& buckets) const;
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
@@ -82,7 +87,7 @@ class Planner {  // thread-safe
 
   const Nodes nodes_;
   const int ranks_;  // or nodes
-  const double margin_;
+  const double margin_, most_wait_;
   mutable std::mutex mutex_;  // over all below
   Link link_;
   Selector selector_;  // of the link as it was at first: of calls without a plan
@@ -90,6 +95,7 @@ class Planner {  // thread-safe
   Rollout rollout_;
   Choices choices_;
   std::optional<Left> left_;
+  double wait_ = 0;  // for the last that was worked out, of its iteration
 };
 
 }  // namespace patallreduce::selection

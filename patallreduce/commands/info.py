@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shutil
@@ -12,10 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from patallreduce import _core
 from patallreduce.commands import Commands
 from patallreduce.communicator import environment, ucx
+from patallreduce.communicator.calibration import calibrate
+from patallreduce.communicator.communicator import Communicator
 from patallreduce.gpu import cuda, nccl
 from patallreduce.pricing.schedules import algorithms
 
@@ -25,7 +29,47 @@ _FEATURES = ("f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_bf16", "avx51
 def add(commands: Commands) -> None:
     """Add the command to the command line."""
     info = commands.add_parser("info", help="versions, UCX, network and processor, for bug reports")
-    info.set_defaults(run=lambda _: report())
+    info.add_argument(
+        "--network",
+        action="store_true",
+        help="measure the network between the ranks of a job, as patallreduce.calibrate does: start "
+        "this by torchrun, or whatever starts the job",
+    )
+    info.add_argument(
+        "--save", type=Path, metavar="FILE", help="keep it, for patallreduce.Network.load"
+    )
+    info.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Report on this machine, or, on rank 0, on the network; the text is what to print."""
+    if options.network:
+        return measured_network(options.save)
+    if options.save:
+        raise ValueError("--save: expected --network, whose file it is")
+    return report()
+
+
+def measured_network(path: Path | None) -> str:
+    """Measure the network between the ranks that the environment names; "" but on rank 0."""
+    if "RANK" not in os.environ:
+        raise ValueError(
+            "--network: expected RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, "
+            "as of a job: torchrun --nnodes 2 --nproc-per-node 4 -m patallreduce info --network"
+        )
+    dist.init_process_group("gloo")
+    try:
+        communicator = Communicator(monitor=False)
+        network = calibrate(communicator)
+        communicator.close()
+    finally:
+        dist.destroy_process_group()
+    if int(os.environ["RANK"]) > 0:
+        return ""
+    if path is None:
+        return str(network)
+    network.save(path)
+    return f"{network}\n{path}"
 
 
 def report() -> str:

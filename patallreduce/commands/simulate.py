@@ -13,14 +13,15 @@ from patallreduce.commands.simulate_arguments import (
     SWEPT_RANKS,
     add_arguments,
 )
+from patallreduce.commands.simulate_case import about, bucket_of, draws, foresight, network_text
 from patallreduce.pricing import decision_map
-from patallreduce.pricing.comparison import Bucket, Price, compare, make_schedule, price
-from patallreduce.pricing.link import Link
+from patallreduce.pricing.bucket import Bucket, make_schedule
+from patallreduce.pricing.comparison import Price, compare, price
 from patallreduce.pricing.messages import simulated_messages
-from patallreduce.pricing.pattern_text import Pattern, parse_pattern
+from patallreduce.pricing.pattern_text import parse_pattern
 from patallreduce.pricing.simulation import simulate
 from patallreduce.text.table import text_table
-from patallreduce.text.units import bytes_text, ms_text, parse_bytes
+from patallreduce.text.units import ms_text, parse_bytes
 
 _T = TypeVar("_T")
 
@@ -45,12 +46,8 @@ def run(options: argparse.Namespace) -> str:
         raise ValueError(f"--draws: expected a number >= 1, got {options.draws}")
     if options.sweep:
         return _sweep(options)
-    bucket = Bucket(
-        _one("--ranks", options.ranks, 8),
-        _one("--bytes", options.bytes, 4 << 20),
-        _link(options),
-        options.segments,
-        not options.unforeseen,
+    bucket = bucket_of(
+        options, _one("--ranks", options.ranks, 8), _one("--bytes", options.bytes, 4 << 20)
     )
     if options.delays:
         raise ValueError("--delays: only a sweep has several; give --late or --pattern")
@@ -58,10 +55,10 @@ def run(options: argparse.Namespace) -> str:
 
 
 def _single(options: argparse.Namespace, bucket: Bucket) -> str:
-    arrivals_s = _draws(options, bucket.ranks, count=1)[0]
+    arrivals_s = draws(options, bucket.ranks, count=1)[0]
     made = make_schedule(options.algorithm, bucket, arrivals_s)
     found = price(options.algorithm, bucket, [arrivals_s])
-    lines = [_about(bucket, options, f"{options.algorithm}, {found.segments} segments")]
+    lines = [about(bucket, options, f"{options.algorithm}, {found.segments} segments")]
     if options.steps:
         lines += ["", str(made)]
     lines += [
@@ -71,13 +68,14 @@ def _single(options: argparse.Namespace, bucket: Bucket) -> str:
     if options.plot:
         from patallreduce.pictures.gantt import gantt
 
-        messages = simulated_messages(made, bucket.link, bucket.message_bytes, arrivals_s)
+        network = bucket.network(options.algorithm)
+        messages = simulated_messages(made, network, bucket.message_bytes, arrivals_s)
         if len(messages) > _MOST_DRAWN:
             raise ValueError(
                 f"--plot: expected at most {_MOST_DRAWN} messages to draw, got {len(messages)}; "
                 "take fewer ranks or segments"
             )
-        finish_s = simulate(made, bucket.link, bucket.message_bytes, arrivals_s).finish_s
+        finish_s = simulate(made, network, bucket.message_bytes, arrivals_s).finish_s
         gantt(
             messages,
             arrivals_s,
@@ -86,6 +84,7 @@ def _single(options: argparse.Namespace, bucket: Bucket) -> str:
             segments=made.segments,
             title=lines[0],
             colour_by=options.colours,
+            node_of=bucket.node_of,
         )
         lines += ["", str(options.plot)]
     return "\n".join(lines)
@@ -116,8 +115,8 @@ def _rows(found: Price, arrivals_s: Sequence[float]) -> list[list[str]]:
 def _compare(options: argparse.Namespace, bucket: Bucket) -> str:
     if options.plot:
         raise ValueError("--plot: draws one algorithm's schedule, or a sweep")
-    draws = _draws(options, bucket.ranks, options.draws)
-    prices, refusals = compare(bucket, draws, by=options.by)
+    every = draws(options, bucket.ranks, options.draws)
+    prices, refusals = compare(bucket, every, by=options.by)
     headings = [
         "algorithm",
         "segments",
@@ -146,9 +145,9 @@ def _compare(options: argparse.Namespace, bucket: Bucket) -> str:
         ]
         for p in prices
     ]
-    of = f", medians of {len(draws)} draws" if len(draws) > 1 else ""
+    of = f", medians of {len(every)} draws" if len(every) > 1 else ""
     lines = [
-        _about(bucket, options, "all algorithms"),
+        about(bucket, options, "all algorithms"),
         "",
         text_table(headings, rows, left=(0,)),
         f"ms{of}; by {options.by}, the cheapest first",
@@ -161,13 +160,13 @@ def _sweep(options: argparse.Namespace) -> str:
     if options.late:
         raise ValueError("--sweep: give a --pattern, whose delay it replaces, instead of --late")
     pattern = options.pattern or parse_pattern("one_late:0:1")
-    link = _link(options)
-    bucket = Bucket(1, 0, link, options.segments, not options.unforeseen)
+    ranks = options.ranks or SWEPT_RANKS
+    bucket = bucket_of(options, ranks[0], 0)
     cells = list(
         decision_map.sweep(
             bucket,
             pattern,
-            options.ranks or SWEPT_RANKS,
+            ranks,
             options.bytes or list(map(parse_bytes, SWEPT_BYTES)),
             options.delays or list(map(decision_map.parse_delay, SWEPT_DELAYS)),
             by=options.by,
@@ -175,7 +174,7 @@ def _sweep(options: argparse.Namespace) -> str:
             seed=options.seed,
         )
     )
-    title = f"{pattern.name}, {_link_text(link)}, by {options.by}{_foresight(options)}"
+    title = f"{pattern.name}, {network_text(bucket)}, by {options.by}{foresight(options)}"
     lines = [title, "", decision_map.map_tables(cells)]
     if any(cell.delay.in_transfers for cell in cells):
         lines += ["", "delay: x times one transfer of the whole message; otherwise seconds"]
@@ -185,50 +184,6 @@ def _sweep(options: argparse.Namespace) -> str:
         draw(cells, options.plot, title=title)
         lines += ["", str(options.plot)]
     return "\n".join(lines)
-
-
-def _draws(options: argparse.Namespace, ranks: int, count: int) -> list[list[float]]:
-    if ranks < 1:
-        raise ValueError(f"--ranks: expected a number >= 1, got {ranks}")
-    if options.late:
-        arrivals_s = [0.0] * ranks
-        for rank, delay_s in options.late:
-            if rank >= ranks:
-                raise ValueError(f"--late: expected ranks 0 to {ranks - 1}, got {rank}")
-            arrivals_s[rank] = delay_s
-        return [arrivals_s]
-    pattern: Pattern = options.pattern or Pattern("balanced")
-    return pattern.draws(ranks, count, options.seed)
-
-
-def _about(bucket: Bucket, options: argparse.Namespace, what: str) -> str:
-    if options.late:
-        arrivals = ", ".join(f"rank {rank} {delay_s:g} s late" for rank, delay_s in options.late)
-    else:
-        arrivals = str(options.pattern or "all arrive together")
-    return (
-        f"{what}: {bucket.ranks} ranks, {bytes_text(bucket.message_bytes)}, "
-        f"{_link_text(bucket.link)}; {arrivals}{_foresight(options)}"
-    )
-
-
-def _foresight(options: argparse.Namespace) -> str:
-    return ", unforeseen" if options.unforeseen else ""
-
-
-def _link_text(link: Link) -> str:
-    bits_per_s = 8 * link.bytes_per_s
-    rate = f"{bits_per_s / 1e9:g} Gbit/s" if bits_per_s >= 1e9 else f"{bits_per_s / 1e6:g} Mbit/s"
-    return f"{rate}, {link.latency_s * 1e6:g} us"
-
-
-def _link(options: argparse.Namespace) -> Link:
-    return Link(
-        options.latency_us * 1e-6,
-        options.link,
-        options.reduce,
-        port_share=options.port_share,
-    )
 
 
 def _one(name: str, values: list[_T] | None, default: _T) -> _T:

@@ -38,7 +38,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of the bucket; default 4MiB; of a sweep {_words(SWEPT_BYTES)}",
     )
     case.add_argument("--segments", type=int, help="default: what the package would choose")
-    case.add_argument("--link", type=_read(parse_rate), default="200mbit", help="default 200mbit")
+    case.add_argument(
+        "--link",
+        type=_read(parse_rate),
+        default="200mbit",
+        help="of every port, or of the narrowest (default 200mbit)",
+    )
+    case.add_argument(
+        "--ports",
+        type=_read(_parse_port),
+        nargs="+",
+        help="bandwidth of each, in any unit: of the ranks', or of the nodes' (default: alike)",
+    )
+    case.add_argument(
+        "--ranks-per-node",
+        type=int,
+        default=1,
+        help="so many consecutive ranks share a port (default 1)",
+    )
+    case.add_argument(
+        "--within-node",
+        type=_read(parse_rate),
+        default="20GB/s",
+        help="of messages between ranks that share one (default 20GB/s)",
+    )
     case.add_argument("--latency-us", type=float, default=20.0, help="default 20")
     case.add_argument("--reduce", type=_read(parse_rate), default="5GB/s", help="default 5GB/s")
     case.add_argument(
@@ -95,6 +118,16 @@ def _parse_late(text: str) -> tuple[int, float]:
     if late < 0 or not 0 <= delay_s < math.inf:
         raise ValueError(f"{text!r}: expected a rank >= 0 and seconds >= 0")
     return late, delay_s
+
+
+def _parse_port(text: str) -> float:
+    try:
+        port = float(text)
+    except ValueError:
+        port = 0.0
+    if not 0 < port < math.inf:
+        raise ValueError(f"{text!r}: expected a bandwidth > 0 beside the others', e.g. 2")
+    return port
 
 
 def _read(parse: Callable[[str], _T]) -> Callable[[str], _T]:

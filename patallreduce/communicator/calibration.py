@@ -7,15 +7,17 @@ import torch
 from patallreduce.arguments import refused
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.tensors import check_tensor
-from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
 
 
-def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
-    """Measure the link between the ranks of `comm`: what :func:`simulate` should assume here.
+def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Network:
+    """Measure the network between the ranks of `comm`: what :func:`simulate` should assume here.
 
-    Collective: every rank calls it, while nothing else runs, and gets the same link. All ranks send
-    to the next one at once: messages of 1 byte to at least 1 MiB, and longer ones until they take
-    four latencies; at 100 Mbit/s that is a second.
+    Collective: every rank calls it, while nothing else runs, and gets the same network. Of each
+    node one rank sends to that of the next node, all at once: messages of 1 byte to at least 1 MiB,
+    and longer ones until they take four latencies; at 100 Mbit/s that is a second. Then the ports
+    are told apart, and where ranks share nodes those of rank 0's do the same among themselves, for
+    the link within a node. Of a link:
 
     * latency_s: a message of 1 byte, with everything that it costs in software.
     * transfers_s: messages of growing sizes, all ports busy, without the latency.
@@ -24,8 +26,9 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
     * port_share: many tiny messages: what part of the latency they do not overlap.
     * reduce_bytes_per_s: sums of `dtype` in the cache, on the slowest rank.
 
-    It differs from `comm.link` in being measured anew, in the measured port_share and in `dtype`;
-    `comm` keeps the link that it has.
+    The network can be printed, saved (:meth:`Network.save`), and given to a communicator or to
+    :func:`register` as `link`, which is then not measured. Its `link` differs from `comm.link` in
+    being measured anew, in the measured port_share and in `dtype`; `comm` keeps what it has.
 
     Args:
         comm: Of P ranks; of one rank, only the sums are measured.
@@ -43,4 +46,10 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Link:
         raise TypeError(refused("dtype", "a torch.dtype", dtype, comm.rank))
     check_tensor(torch.zeros(1, dtype=dtype), comm.rank)
     comm.session.check_usable()
-    return comm.session.meter.measure(dtype, with_port_share=True)
+    session = comm.session
+    return Network.of_ports(
+        session.meter.measure(dtype, with_port_share=True),
+        comm.ranks,
+        nodes=session.nodes,
+        within_node=session.meter.measure_within_node(dtype) if session.nodes else None,
+    )

@@ -20,9 +20,10 @@ from patallreduce.communicator.connections import of_processes, of_threads
 from patallreduce.communicator.loops import PLAIN
 from patallreduce.communicator.rendezvous import mistakes_told
 from patallreduce.communicator.session import Session, checked_timeout
-from patallreduce.communicator.settings import check_link, checked_transport, settings_here
+from patallreduce.communicator.settings import checked_link, checked_transport, settings_here
 from patallreduce.communicator.tree_sum import Values, tree_reduce
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
 from patallreduce.records.iterations import Iteration
 
 
@@ -41,7 +42,8 @@ class Communicator(Collectives):
             straight over UCX with "ucx", where it knows CUDA memory. See docs/gpu.md. Must be
             equal on all ranks.
         timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
-        link: Latency and bandwidth between ranks; measured when it is first needed if not given.
+        link: Latency and bandwidth between ranks, or the network that :func:`calibrate` gave;
+            measured when it is first needed if not given.
             Must be equal on all ranks.
         monitor: Whether to predict arrivals: the progress monitor's thread and its own small
             connections. Must be equal on all ranks. None: PATALLREDUCE_MONITOR, or True.
@@ -59,7 +61,7 @@ class Communicator(Collectives):
         transport: str = "auto",
         timeout_s: float | None = None,
         *,
-        link: Link | None = None,
+        link: Link | Network | None = None,
         monitor: bool | None = None,
     ) -> None:
         with mistakes_told(process_group):
@@ -71,10 +73,10 @@ class Communicator(Collectives):
             if monitor is None:
                 monitor = environment.get_flag("MONITOR") is not False
             flag("monitor", monitor, rank)
-            check_link(link, rank)
-            settings = settings_here(transport, monitor=monitor, link=link)
+            known = checked_link(link, rank)
+            settings = settings_here(transport, monitor=monitor, link=known)
         connections = of_processes(process_group, timeout_s, settings, monitor=monitor)
-        super().__init__(Session(connections, timeout_s, link, gpu_transport=transport))
+        super().__init__(Session(connections, timeout_s, known, gpu_transport=transport))
         self.session.start()
 
     @classmethod
@@ -83,7 +85,7 @@ class Communicator(Collectives):
         ranks: int,
         timeout_s: float | None = None,
         *,
-        link: Link | None = None,
+        link: Link | Network | None = None,
         monitor: bool = True,
         clock_skews_s: Sequence[float] | None = None,
         monitor_delay_s: float = 0.0,
@@ -108,7 +110,7 @@ class Communicator(Collectives):
         ranks = whole("ranks", ranks)
         timeout_s = checked_timeout(timeout_s)
         flag("monitor", monitor)
-        check_link(link)
+        known = checked_link(link) or Link(20e-6, 2e9)
         if ranks < 1:
             raise ValueError(refused("ranks", "at least 1", ranks))
         skews_s = numbers("clock_skews_s", clock_skews_s or [0.0] * ranks)
@@ -123,7 +125,7 @@ class Communicator(Collectives):
             nodes=nodes,
         )
         made = [
-            Session(of_rank, timeout_s, link or Link(20e-6, 2e9), clock_skew_s=skew_s)
+            Session(of_rank, timeout_s, known, clock_skew_s=skew_s)
             for of_rank, skew_s in zip(connections, skews_s, strict=True)
         ]
         starts = [threading.Thread(target=session.start) for session in made]

@@ -52,15 +52,27 @@ class LinkMeter:
         Without `with_port_share` the link has the default one, unless it is a long one: there most
         of the latency is the wire's, and ports are free meanwhile.
         """
-        seconds_per_byte = 1 / _reduce_bytes_per_s(dtype)
         if self._ranks == 1:
-            return Link(1e-6, 1e9, 1 / seconds_per_byte)
-        self._round_s(1024)  # connections stand and caches are warm after this
-        link = measure(self._round_s, 1 / self._over_ranks(seconds_per_byte, "max"))
-        link = self._with_ports(link)
+            return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
+        link = self._with_ports(self._measure(dtype))
         if not with_port_share and link.latency_s < _LONG_S:
             return link
         return replace(link, port_share=measure_port_share(link, self._round_s))
+
+    def measure_within_node(self, dtype: torch.dtype) -> Link | None:
+        """Return the link between ranks of rank 0's node, the same on all ranks; None: one alone."""
+        mates = [rank for rank, node in enumerate(self._nodes) if node == self._nodes[0]]
+        if len(mates) < 2:
+            return None
+        among = [rank if rank in mates else 0 for rank in range(self._ranks)]
+        meter = LinkMeter(self._engine, self._rank, self._ranks, self._timeout_s, among)
+        link = meter._measure(dtype)
+        return replace(link, port_share=measure_port_share(link, meter._round_s))
+
+    def _measure(self, dtype: torch.dtype) -> Link:
+        self._round_s(1024)  # connections stand and caches are warm after this
+        seconds_per_byte = self._over_ranks(1 / _reduce_bytes_per_s(dtype), "max")
+        return measure(self._round_s, 1 / seconds_per_byte)
 
     def _round_s(self, block_bytes: int, pieces: int = 1) -> float:
         """Seconds of one round of a shift.

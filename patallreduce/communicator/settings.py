@@ -14,6 +14,7 @@ from patallreduce.communicator import environment
 from patallreduce.communicator.calls import forced_algorithm
 from patallreduce.communicator.gpus import TRANSPORTS
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
 
 Settings = dict[str, str]  # name -> value as text, in the order of comparison
 
@@ -31,10 +32,13 @@ def checked_transport(transport: str, rank: int | None) -> str:
     return transport
 
 
-def check_link(link: Link | None, rank: int | None = None) -> None:
-    """Raise a TypeError unless it is a Link, or None."""
+def checked_link(link: Link | Network | None, rank: int | None = None) -> Link | None:
+    """What a communicator plans with: a Link, or that of a Network; TypeError for others."""
+    if isinstance(link, Network):
+        return link.link
     if not isinstance(link, Link | None):
-        raise TypeError(refused("link", "a Link, or None", link, rank))
+        raise TypeError(refused("link", "a Link, a Network, or None", link, rank))
+    return link
 
 
 def settings_here(transport: str, *, monitor: bool, link: Link | None) -> Settings:

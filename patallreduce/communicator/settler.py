@@ -19,6 +19,7 @@ from patallreduce.pricing.link import Link
 _CALLS_KEPT = 1024
 # A plan costs a few messages: it may pay where the message takes this long from rank to rank.
 _WORTH_PLANNING_S = 2e-3
+_MOST_WAIT = 0.01  # for a plan that takes long to work out, of an iteration
 
 
 class Arguments(NamedTuple):
@@ -119,7 +120,7 @@ class Settler:
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
             self._monitor.set_planner(
-                _core.Planner(self._ranks, self._link, node_of=self._nodes),
+                _core.Planner(self._ranks, self._link, node_of=self._nodes, most_wait=_MOST_WAIT),
                 1 / self._link.bytes_per_s,
             )
         return self._link

@@ -2,6 +2,8 @@
 
 rank 0  send     [0][1][2]           a box: a message, as long as it occupies the port
         receive        [0][1][2] <>  grey: before the rank's arrival; <>: its result is there
+
+Where ranks share a node's port, that has the two lanes, and each rank one for itself.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from patallreduce.pictures import figures
+from patallreduce.pictures.lanes import Lanes, NodeLanes, RankLanes, Span, slots
 from patallreduce.pricing.messages import Message
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
 ColourBy = Literal["segment", "verb"]
 
-_RANK = 2.5  # lanes and a gap
 _FEW = 100  # boxes in a lane; the borders of more boxes would hide the colours
 # Of the time axis: from this time in seconds on, its name, so many in a second.
 _UNITS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6))
@@ -47,6 +49,7 @@ def gantt(
     segments: int,
     title: str = "",
     colour_by: ColourBy = "segment",
+    node_of: Sequence[int] = (),
 ) -> None:
     """Draw when every port is busy with which message; the suffix of `path` is the format.
 
@@ -59,6 +62,7 @@ def gantt(
         title: Above the picture.
         colour_by: "segment": from the first to the last, results half as high. "verb": partial
             sums in one colour, results in another.
+        node_of: (P,) the node of each rank; (): no two share one.
 
     Raises:
         ValueError: Arrivals and finishes are not of the same ranks, or there are none.
@@ -76,12 +80,14 @@ def gantt(
         for least_s, unit, per_second in _UNITS
         if end_s - start_s >= least_s
     )
-    figure = figures.figure(12, 1.7 + ranks * min(0.62, max(14.0 / ranks, 0.06)))
+    lanes: Lanes = NodeLanes(node_of) if node_of else RankLanes(ranks)
+    figure = figures.figure(12, 1.7 + min(0.25 * lanes.height, max(14.0, 0.024 * lanes.height)))
     panel = figure.subplots()
-    _draw_messages(panel, messages, axis, None if colour_by == "verb" else segments)
+    _draw_messages(panel, messages, lanes, axis, None if colour_by == "verb" else segments)
     for rank in range(ranks):
-        _draw_rank(panel, rank, axis(arrivals_s[rank]), axis(finish_s[rank]))
-    _label_lanes(panel, ranks)
+        span = lanes.of_rank(rank)
+        _draw_rank(panel, span, axis(arrivals_s[rank]), axis(finish_s[rank]))
+    _label_lanes(panel, lanes)
     panel.set_xlim(0, axis(end_s) * 1.02 or 1.0)
     panel.set_xlabel(f"time after the first arrival [{axis.unit}]")
     if title:
@@ -89,28 +95,43 @@ def gantt(
     panel.spines[["top", "right"]].set_visible(False)
     if colour_by == "segment" and segments > 1:
         _add_colour_bar(figure, panel, segments)
-    _add_legend(figure, colour_by)
+    _add_legend(figure, colour_by, with_nodes=bool(node_of))
     figures.save(figure, path)
 
 
 def _draw_messages(
-    panel: Axes, messages: Sequence[Message], axis: _Axis, segments: int | None
+    panel: Axes, messages: Sequence[Message], lanes: Lanes, axis: _Axis, segments: int | None
 ) -> None:
     """Draw each message twice, where it is sent and where it is received; None: colours by verb."""
     few = len(messages) <= _FEW * len({m.sender for m in messages})
-    lanes: dict[tuple[float, bool], list[Message]] = {}
+    by_lane: dict[float, list[Message]] = {}
     for message in messages:
-        for lane in (message.sender * _RANK, message.receiver * _RANK + 1):
-            lanes.setdefault((lane, message.sums), []).append(message)
-    for (lane, sums), of_lane in lanes.items():
-        panel.broken_barh(
-            [(axis(m.begin_s), axis(m.end_s) - axis(m.begin_s)) for m in of_lane],
-            (lane, 0.92) if sums or segments is None else (lane + 0.42, 0.5),
-            facecolors=[_colour(m, segments) for m in of_lane],
-            edgecolor="white",
-            linewidth=0.4 if few else 0.0,
-            rasterized=len(messages) > 5000,
-        )
+        for lane in lanes.boxes(message):
+            by_lane.setdefault(lane, []).append(message)
+    lines = [(m, span) for m in messages if (span := lanes.line(m)) is not None]
+    panel.vlines(
+        [axis(m.begin_s) for m, _ in lines],
+        [start for _, (start, _) in lines],
+        [end for _, (_, end) in lines],
+        colors=[_colour(m, segments) for m, _ in lines],
+        linewidth=0.8,
+    )
+    for lane, of_lane in by_lane.items():
+        numbers = slots(of_lane)
+        height = 1 / (1 + max(numbers))
+        for sums in (True, False):
+            shown = [(m, n) for m, n in zip(of_lane, numbers, strict=True) if m.sums == sums]
+            low, part = (0.0, 0.92) if sums or segments is None else (0.42, 0.5)
+            for number in sorted({n for _, n in shown}):
+                boxes = [m for m, n in shown if n == number]
+                panel.broken_barh(
+                    [(axis(m.begin_s), axis(m.end_s) - axis(m.begin_s)) for m in boxes],
+                    (lane + (number + low) * height, part * height),
+                    facecolors=[_colour(m, segments) for m in boxes],
+                    edgecolor="white",
+                    linewidth=0.4 if few else 0.0,
+                    rasterized=len(messages) > 5000,
+                )
 
 
 def _colour(message: Message, segments: int | None) -> str:
@@ -122,14 +143,13 @@ def _colour(message: Message, segments: int | None) -> str:
     return to_hex(colormaps["viridis"](message.first / max(segments - 1, 1)))
 
 
-def _draw_rank(panel: Axes, rank: int, arrival: float, finish: float) -> None:
-    low, high = rank * _RANK - 0.12, rank * _RANK + 2.04
+def _draw_rank(panel: Axes, span: Span, arrival: float, finish: float) -> None:
     if arrival > 0:
-        panel.fill_betweenx([low, high], 0, arrival, color="0.92", linewidth=0, zorder=0)
-    panel.vlines(arrival, low, high, color="black", linewidth=2)
+        panel.fill_betweenx(span, 0, arrival, color="0.92", linewidth=0, zorder=0)
+    panel.vlines(arrival, *span, color="black", linewidth=2)
     panel.plot(
         finish,
-        (low + high) / 2,
+        sum(span) / 2,
         marker="D",
         color="black",
         markerfacecolor="white",
@@ -139,19 +159,11 @@ def _draw_rank(panel: Axes, rank: int, arrival: float, finish: float) -> None:
     )
 
 
-def _label_lanes(panel: Axes, ranks: int) -> None:
-    if ranks <= 16:
-        panel.set_ylabel("rank")
-        panel.set_yticks(
-            [r * _RANK + lane + 0.46 for r in range(ranks) for lane in (0, 1)],
-            [text for r in range(ranks) for text in (f"{r} send", "receive")],
-        )
-        panel.tick_params(axis="y", length=0)
-    else:
-        panel.set_ylabel("rank (upper lane: what it sends, lower: what it receives)")
-        shown = range(0, ranks, -(-ranks // 32))
-        panel.set_yticks([r * _RANK + 1 for r in shown], [str(r) for r in shown])
-    panel.set_ylim(ranks * _RANK - 0.3, -0.35)
+def _label_lanes(panel: Axes, lanes: Lanes) -> None:
+    panel.set_ylabel(lanes.title)
+    panel.set_yticks([at for at, _ in lanes.labels], [text for _, text in lanes.labels])
+    panel.tick_params(axis="y", length=0)
+    panel.set_ylim(lanes.height - 0.3, -0.35)
 
 
 def _add_colour_bar(figure: Figure, panel: Axes, segments: int) -> None:
@@ -164,7 +176,7 @@ def _add_colour_bar(figure: Figure, panel: Axes, segments: int) -> None:
     bar.set_ticks(MaxNLocator(10, integer=True))
 
 
-def _add_legend(figure: Figure, colour_by: ColourBy) -> None:
+def _add_legend(figure: Figure, colour_by: ColourBy, *, with_nodes: bool) -> None:
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -182,6 +194,10 @@ def _add_legend(figure: Figure, colour_by: ColourBy) -> None:
         "arrival": arrival,
         "the rank has its result": finish,
     }
+    if with_nodes:
+        handles["within a node"] = Line2D(
+            [], [], marker="|", color="0.5", markersize=14, mew=0.8, linestyle=""
+        )
     figure.legend(
         handles=list(handles.values()),
         labels=list(handles),

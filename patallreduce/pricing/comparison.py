@@ -9,15 +9,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
-from patallreduce._core import Schedule, ScheduleError, find_algorithm
-from patallreduce.pricing.link import Link
-from patallreduce.pricing.schedules import algorithms, schedule
+from patallreduce._core import ScheduleError
+from patallreduce.pricing.bucket import Bucket, make_schedule
+from patallreduce.pricing.schedules import algorithms
 from patallreduce.pricing.simulation import simulate
 from patallreduce.statistics import absorption_s, imbalance_s, run_time_s
-
-_ELEMENT_BYTES = 4  # float32: a segment has at least one
 
 MEASURES = {
     "average": "average_elapsed_s",
@@ -25,26 +22,6 @@ MEASURES = {
     "late": "late_elapsed_s",
     "run-time": "run_time_s",
 }
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """What is to be reduced, by whom and over what.
-
-    Args:
-        ranks: P >= 1.
-        message_bytes: Of the whole bucket, >= 0.
-        link: Between any two ranks.
-        segments: For every algorithm. None: what the package would choose for each of them.
-        foreseen: Whether schedules are made for the arrivals that come; otherwise for ranks that
-            arrive together.
-    """
-
-    ranks: int
-    message_bytes: int
-    link: Link
-    segments: int | None = None
-    foreseen: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,41 +55,6 @@ class Price:
         return self.absorption_s / self.balanced_s if self.balanced_s > 0 else math.nan
 
 
-class Parameters(TypedDict):
-    """What an all-reduce's schedule is made from, beside ranks and arrivals: see `schedule`."""
-
-    segments: int
-    segment_time_s: float
-    latency_s: float
-    sum_s: float
-
-
-def parameters(algorithm: str, bucket: Bucket) -> Parameters:
-    """Settle what the schedule of this bucket is made from, as patallreduce/calls.py does."""
-    ranks, message_bytes = bucket.ranks, bucket.message_bytes
-    found = find_algorithm(algorithm, "all_reduce")
-    segments = bucket.segments
-    if segments is None:
-        elements = max(message_bytes // _ELEMENT_BYTES, 1)
-        segments = found.segments(ranks, message_bytes, elements, bucket.link)
-    times = found.times(ranks, segments, message_bytes, False, None, lambda: bucket.link)
-    return {"segments": segments, **times}
-
-
-def make_schedule(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float]) -> Schedule:
-    """Make the schedule that an all-reduce of this bucket would run if these were its arrivals.
-
-    Raises:
-        ScheduleError: There is no such algorithm, or it cannot do it.
-    """
-    made_from = parameters(algorithm, bucket)
-    # Of a dynamic one ranks take their places as they arrive, whatever was foreseen.
-    foreseen = bucket.foreseen or find_algorithm(algorithm, "all_reduce").dynamic
-    return schedule(
-        algorithm, bucket.ranks, arrivals_s=arrivals_s if foreseen else None, **made_from
-    )
-
-
 def price(algorithm: str, bucket: Bucket, patterns_s: Sequence[Sequence[float]]) -> Price:
     """Simulate one algorithm under each of these arrivals.
 
@@ -129,7 +71,7 @@ def price(algorithm: str, bucket: Bucket, patterns_s: Sequence[Sequence[float]])
         raise ValueError("expected one or more patterns of arrivals, got none")
     together_s = [0.0] * bucket.ranks
     balanced = make_schedule(algorithm, bucket, together_s)
-    finish_s = simulate(balanced, bucket.link, bucket.message_bytes).finish_s
+    finish_s = simulate(balanced, bucket.network(algorithm), bucket.message_bytes).finish_s
     balanced_s = run_time_s(together_s, finish_s)
     prices = [_price(algorithm, bucket, arrivals_s, balanced_s) for arrivals_s in patterns_s]
     if len(prices) == 1:
@@ -153,7 +95,7 @@ def price(algorithm: str, bucket: Bucket, patterns_s: Sequence[Sequence[float]])
 
 def _price(algorithm: str, bucket: Bucket, arrivals_s: Sequence[float], balanced_s: float) -> Price:
     made = make_schedule(algorithm, bucket, arrivals_s)
-    found = simulate(made, bucket.link, bucket.message_bytes, arrivals_s)
+    found = simulate(made, bucket.network(algorithm), bucket.message_bytes, arrivals_s)
     time_s, late_by_s = run_time_s(arrivals_s, found.finish_s), imbalance_s(arrivals_s)
     late = max(range(bucket.ranks), key=arrivals_s.__getitem__)
     return Price(

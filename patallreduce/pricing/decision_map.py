@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from patallreduce.pricing.comparison import MEASURES, Bucket, compare
+from patallreduce.pricing.bucket import Bucket
+from patallreduce.pricing.comparison import MEASURES, compare
 from patallreduce.pricing.pattern_text import Pattern
 from patallreduce.pricing.schedules import SAFE
 from patallreduce.text.table import text_table
@@ -84,7 +85,7 @@ def sweep(
     """Compare all algorithms in every case, the delays innermost.
 
     Args:
-        bucket: Its link, segments and foresight hold for all cases.
+        bucket: Its link, ranks per node, segments and foresight hold for all cases.
         pattern: Its first parameter is replaced by each delay.
         ranks: Numbers of ranks.
         sizes_bytes: Sizes of the bucket.

@@ -101,8 +101,11 @@ def _of_network(
     for node, one in zip(nodes, of, strict=True):
         fastest = max([one.bytes_per_s, *(b / seconds for b, seconds in one.transfers_s)])
         ports[node] = ports.get(node, 0.0) + fastest
-    if (uplink := network.uplink_bytes_per_s) is not None:
-        ports = {node: min(port, uplink) for node, port in ports.items()}
+    if (uplinks := network.uplink_bytes_per_s) is not None:
+        ports = {
+            node: min(port, uplinks[node] if isinstance(uplinks, Sequence) else uplinks)
+            for node, port in ports.items()
+        }
     by_node = [
         [max(s for s, of_rank in zip(row, nodes, strict=True) if of_rank == node) for node in ports]
         for row in rows

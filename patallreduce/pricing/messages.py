@@ -10,7 +10,8 @@ from typing import SupportsFloat
 
 from patallreduce import _core
 from patallreduce._core import Schedule, Step
-from patallreduce.pricing.link import Link
+from patallreduce.pricing.models import Model
+from patallreduce.pricing.networks import Network, native
 from patallreduce.pricing.schedules import seconds
 
 
@@ -26,8 +27,9 @@ class Message:
         sums: Whether the receiver adds it to what it holds; otherwise it is a result.
         begin_s: When it begins to occupy the sender's outgoing and the receiver's incoming port, on
             the clock of the arrivals.
-        end_s: When the ports are free again. It is there later by the part of the latency that does
-            not occupy them: (1 - link.port_share) * link.latency_s.
+        end_s: When the ports are free again; where ports are shared, when the sender's has let it
+            through. It is there later by the part of the latency that does not occupy them:
+            (1 - link.port_share) * link.latency_s.
     """
 
     sender: int
@@ -41,7 +43,7 @@ class Message:
 
 def simulated_messages(
     schedule: Schedule,
-    link: Link,
+    link: Model | Network,
     message_bytes: int,
     arrivals_s: Iterable[SupportsFloat] | None = None,
 ) -> list[Message]:
@@ -53,26 +55,25 @@ def simulated_messages(
     message_bytes = operator.index(message_bytes)
     if message_bytes < 0:
         raise ValueError(f"message_bytes: expected >= 0, got {message_bytes}")
-    uses = _core.simulate_ports(schedule, message_bytes, seconds(arrivals_s), link)
-    steps = [(rank, step) for rank in range(schedule.ranks) for step in schedule.steps(rank)]
-    receives = _receives(steps)
+    uses = _core.simulate_ports(schedule, message_bytes, seconds(arrivals_s), native(link))
+    programs = [schedule.steps(rank) for rank in range(schedule.ranks)]
+    receives = _receives(programs)
     messages = []
-    for send, begin_s, end_s in uses:
-        sender, step = steps[send]
-        sums = receives[send].verb == "recv_reduce"
+    for sender, number, begin_s, end_s in uses:
+        step = programs[sender][number]
+        sums = receives[sender, number].verb == "recv_reduce"
         messages.append(Message(sender, step.peer, step.first, step.last, sums, begin_s, end_s))
     return sorted(messages, key=lambda message: (message.begin_s, message.sender))
 
 
-def _receives(steps: list[tuple[int, Step]]) -> dict[int, Step]:
+def _receives(programs: list[list[Step]]) -> dict[tuple[int, int], Step]:
     """Find the receive of every send: between two ranks they match in program order."""
+    steps = [(rank, n, step) for rank, of in enumerate(programs) for n, step in enumerate(of)]
     takes: dict[tuple[int, int], list[Step]] = defaultdict(list)
-    for rank, step in steps:
+    for rank, _, step in steps:
         if step.verb != "send":
             takes[step.peer, rank].append(step)
     in_order = {channel: iter(of) for channel, of in takes.items()}
     return {
-        number: next(in_order[rank, step.peer])
-        for number, (rank, step) in enumerate(steps)
-        if step.verb == "send"
+        (rank, n): next(in_order[rank, step.peer]) for rank, n, step in steps if step.verb == "send"
     }

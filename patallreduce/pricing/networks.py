@@ -1,75 +1,18 @@
-"""Networks to simulate on: the models of the literature beside `Link`, and ranks that differ."""
+"""Networks: links that differ between ranks, and nodes whose ranks share one; kept as files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from patallreduce import _core
+from patallreduce.arguments import refused
 from patallreduce.pricing.link import Link
-
-SizeTable: TypeAlias = tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class LogGP:
-    """A message of n bytes is there after ``L + 2 o + (n - 1) G``.
-
-    A port sends, or receives, its next message ``max(g, o) + (n - 1) G`` after this one began.
-    Overheads and sums take turns on a rank's processor.
-
-    Args:
-        latency_s: L, of the network alone, >= 0.
-        overhead_s: o, for which a message occupies the sender's processor, and again the
-            receiver's, >= 0.
-        gap_s: g, between the end of a message and the end of the next one's first byte, >= 0.
-        gap_per_byte_s: G, the reciprocal of the bandwidth, >= 0.
-        reduce_bytes_per_s: Received bytes that one rank sums per second, > 0.
-
-    Raises:
-        ScheduleError: When it is used, a value out of range.
-
-    Source: Alexandrov, Ionescu, Schauser, Scheiman, SPAA 1995, section 2.
-    """
-
-    latency_s: float
-    overhead_s: float
-    gap_s: float
-    gap_per_byte_s: float
-    reduce_bytes_per_s: float = 5e9
-
-
-@dataclass(frozen=True)
-class PLogP:
-    """A message of n bytes is there after ``L + g(n)``, of which the receiver's last ``or(n)``.
-
-    A port sends, or receives, its next message ``g(n)`` after this one began; the sender's
-    processor is busy for ``os(n)`` from the start, the receiver's for ``or(n)`` before the end.
-
-    Args:
-        latency_s: L, from end to end, >= 0.
-        gap_s: g as (bytes, seconds), ascending: linear between two sizes, below the first as the
-            first, beyond the last as between the last two.
-        send_overhead_s: os, at most g.
-        receive_overhead_s: or, at most g.
-        reduce_bytes_per_s: Received bytes that one rank sums per second, > 0.
-
-    Raises:
-        ScheduleError: When it is used, a table that is empty or does not ascend, or an overhead
-            longer than the gap.
-
-    Source: Kielmann, Bal, Verstoep, IPDPS 2000 Workshops, LNCS 1800, 1176-1183.
-    """
-
-    latency_s: float
-    gap_s: SizeTable
-    send_overhead_s: SizeTable
-    receive_overhead_s: SizeTable
-    reduce_bytes_per_s: float = 5e9
-
-
-Model: TypeAlias = Link | LogGP | PLogP
+from patallreduce.pricing.models import LogGP, Model, PLogP
+from patallreduce.text.units import rate_text
 
 
 @dataclass(frozen=True)
@@ -84,11 +27,11 @@ class Network:
         links: One for every rank (a `Link`, `LogGP` or `PLogP`), or (P,) of them by rank.
         nodes: (P,) node of each rank, >= 0. None: no two ranks share one.
         within_node: Link between ranks of one node. None: their own.
-        uplink_bytes_per_s: Bandwidth that a node's ranks share to other nodes, each direction;
-            their messages take turns in it. None: unlimited.
-        shared_ports: Messages of different pairs of ranks share the ports that they have in common
-            evenly (max-min fair), as TCP connections do; only those of one pair take turns. False:
-            all take turns. Excludes uplink_bytes_per_s.
+        uplink_bytes_per_s: Bandwidth that a node's ranks share to other nodes, each direction: of
+            every node, or one by number of the node. None: unlimited.
+        shared_ports: Messages of different pairs of ranks share the ports, or uplinks, that they
+            have in common evenly, as TCP connections do; only those of one pair take turns. False:
+            all take turns.
         burst_bytes: With shared_ports: what a port that has rested lets through at once (a token
             bucket, as of virtual machines and of Linux's tc-tbf), each direction.
         call_s: What a call costs a rank's processor after its arrival, before its first step, >= 0:
@@ -105,11 +48,147 @@ class Network:
     links: Model | Sequence[Model]
     nodes: Sequence[int] | None = None
     within_node: Model | None = None
-    uplink_bytes_per_s: float | None = None
+    uplink_bytes_per_s: float | Sequence[float] | None = None
     shared_ports: bool = False
     burst_bytes: float = 0.0
     call_s: float = 0.0
     posted_before_arrival: bool = True
+
+    @classmethod
+    def of_ports(
+        cls,
+        link: Link,
+        ranks: int,
+        *,
+        nodes: Sequence[int] = (),
+        within_node: Model | None = None,
+        shared_ports: bool = True,
+    ) -> Network:
+        """A network of alike ranks behind ports: those of `link`, of every rank or every node.
+
+        Args:
+            link: Between ranks, or between nodes.
+            ranks: P.
+            nodes: (P,) node of each rank; (): no two share one.
+            within_node: As of the network, like shared_ports.
+            shared_ports: See there.
+        """
+        numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
+        node_of = [numbers[node] for node in nodes]
+        by_port = link.by_port() or [link] * (len(numbers) or ranks)
+        if not node_of:
+            return cls(tuple(by_port), shared_ports=shared_ports)
+        return cls(
+            tuple(by_port[node] for node in node_of),
+            nodes=tuple(node_of),
+            within_node=within_node,
+            uplink_bytes_per_s=tuple(port.bytes_per_s for port in by_port),
+            shared_ports=shared_ports,
+        )
+
+    @property
+    def link(self) -> Link:
+        """The link between nodes, with all their ports: what a communicator plans with.
+
+        Raises:
+            TypeError: Not every rank has a Link.
+        """
+        links = self.links if isinstance(self.links, Sequence) else (self.links,)
+        of = [link for link in links if isinstance(link, Link)]
+        if len(of) != len(links) or not of:
+            raise TypeError(refused("network.links", "a Link for every rank", self.links))
+        by_node = list(dict(zip(self.nodes or range(len(of)), of, strict=False)).values())
+        narrowest = min(by_node, key=lambda link: link.bytes_per_s)
+        ports = tuple(link.bytes_per_s / narrowest.bytes_per_s for link in by_node)
+        return replace(narrowest, ports=ports if len(set(ports)) > 1 else ())
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file of JSON, which `load` reads."""
+        entry = {"patallreduce": "network", "version": _VERSION, **asdict(self)}
+        entry["links"] = _encoded(self.links)
+        entry["within_node"] = None if self.within_node is None else _encoded(self.within_node)
+        Path(path).write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Network:
+        """Read what `save` wrote.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It is no network, of another version, or a value is missing or impossible;
+                the message names the file.
+        """
+        try:
+            entry = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(entry, dict) or entry.pop("patallreduce", None) != "network":
+                raise ValueError("expected a network that Network.save wrote")
+            if (version := entry.pop("version", None)) != _VERSION:
+                raise ValueError(f"expected version {_VERSION}, got {version!r}")
+            entry["links"] = _decoded(entry["links"])
+            if entry["within_node"] is not None:
+                entry["within_node"] = _decoded(entry["within_node"])
+            return cls(**{name: _frozen(value) for name, value in entry.items()})
+        except (ValueError, TypeError, KeyError) as error:
+            what = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"{path}: {what}") from None
+
+    def __str__(self) -> str:
+        """A line for each class of links: whose they are, rate, latency, sums."""
+        alone = "rank" if self.nodes is None else "node"
+        lines = []
+        if self.nodes is not None:
+            lines = [f"{len(self.nodes)} ranks on {len(set(self.nodes))} nodes, which share ports"]
+        if self.within_node is not None:
+            lines.append(f"{'within a node':<16} {_text(self.within_node)}")
+        if not isinstance(self.links, Sequence):
+            return "\n".join([*lines, f"{'every ' + alone:<16} {_text(self.links)}"])
+        whose: dict[Model, dict[int, None]] = {}
+        for number, link in zip(self.nodes or range(len(self.links)), self.links, strict=True):
+            whose.setdefault(link, {})[number] = None
+        for link, numbers in whose.items():
+            lines.append(f"{alone + ' ' + _ranges(list(numbers)):<16} {_text(link)}")
+        return "\n".join(lines)
+
+
+_VERSION = 1
+_MODELS = {kind.__name__: kind for kind in (Link, LogGP, PLogP)}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Write ascending numbers as "0 to 3, 7"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _text(model: Model) -> str:
+    if not isinstance(model, Link):
+        return repr(model)
+    sums = rate_text(model.reduce_bytes_per_s)
+    return f"{rate_text(model.bytes_per_s)}, {model.latency_s * 1e6:.3g} us; sums {sums}"
+
+
+def _encoded(links: Model | Sequence[Model]) -> Any:
+    if isinstance(links, Sequence):
+        return [_encoded(link) for link in links]
+    return {"model": type(links).__name__, **asdict(links)}
+
+
+def _decoded(entry: Any) -> Any:
+    if isinstance(entry, list):
+        return tuple(map(_decoded, entry))
+    if not isinstance(entry, Mapping) or entry.get("model") not in _MODELS:
+        raise ValueError(f"expected a model of {', '.join(_MODELS)}, got {entry!r}")
+    values = {name: _frozen(value) for name, value in entry.items() if name != "model"}
+    return _MODELS[entry["model"]](**values)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def native(network: Model | Network) -> _core.Network:
@@ -135,12 +214,9 @@ def native(network: Model | Network) -> _core.Network:
         result.node_of = list(network.nodes)
     if network.within_node is not None:
         result.within_node = number(network.within_node)
-    if network.uplink_bytes_per_s is not None:
-        if not 0 < network.uplink_bytes_per_s < float("inf"):
-            raise _core.ScheduleError(
-                f"network: expected uplink_bytes_per_s > 0, got {network.uplink_bytes_per_s}"
-            )
-        result.uplink_bytes_per_s = network.uplink_bytes_per_s
+    if (uplinks := network.uplink_bytes_per_s) is not None:
+        nodes = 1 + max(network.nodes or [0])
+        result.uplink_bytes_per_s = uplinks if isinstance(uplinks, Sequence) else [uplinks] * nodes
     result.burst_bytes = network.burst_bytes
     result.call_s = network.call_s
     result.shared_ports = network.shared_ports

@@ -10,7 +10,8 @@ from typing import NamedTuple, SupportsFloat
 from patallreduce import _core
 from patallreduce._core import Schedule
 from patallreduce.pricing.link import Link
-from patallreduce.pricing.networks import Model, Network, native
+from patallreduce.pricing.models import Model
+from patallreduce.pricing.networks import Network, native
 from patallreduce.pricing.schedules import checked_name, seconds
 
 

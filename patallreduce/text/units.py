@@ -35,6 +35,12 @@ def bytes_text(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
+def rate_text(bytes_per_s: float) -> str:
+    """Write a rate in Gbit/s, from one on, or in Mbit/s."""
+    bits_per_s = 8 * bytes_per_s
+    return f"{bits_per_s / 1e9:g} Gbit/s" if bits_per_s >= 1e9 else f"{bits_per_s / 1e6:g} Mbit/s"
+
+
 def ms_text(time_s: float) -> str:
     """Write seconds as milliseconds in four digits; "-" for NaN."""
     if math.isnan(time_s):

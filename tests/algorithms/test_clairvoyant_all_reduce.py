@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.pricing.comparison import Bucket, make_schedule
+from patallreduce.pricing.bucket import Bucket, make_schedule
 
 LINK = pat.Link(20e-6, 125e6)
 

@@ -21,15 +21,23 @@ class Job:
         plain_s: Of one without.
         lateness: (iteration) -> per rank, what it computes longer.
         freed_s: How much earlier than the others the last rank goes on after a plan.
+        longer: With a plan all compute so many times as long.
         change_s: What the first iteration of either way takes longer.
     """
 
     def __init__(
-        self, planned_s, plain_s, lateness=lambda _: [0.0] * RANKS, *, freed_s=0.0, change_s=0.0
+        self,
+        planned_s,
+        plain_s,
+        lateness=lambda _: [0.0] * RANKS,
+        *,
+        freed_s=0.0,
+        change_s=0.0,
+        longer=1.0,
     ):
         self.leader = _core.Leader(RANKS, _core.Planner(RANKS, LINK), 1 / LINK.bytes_per_s)
         self.planned_s, self.plain_s, self.freed_s = planned_s, plain_s, freed_s
-        self.change_s = change_s
+        self.change_s, self.longer = change_s, longer
         self.lateness = lateness
         self.draw = random.Random(1)
         self.start_s = [100.0] * RANKS
@@ -38,10 +46,12 @@ class Job:
         self.with_plans = []
 
     def iterate(self):
-        late_s = self.lateness(self.iteration)
+        # The plan of the iteration before is what disturbs.
+        longer = self.longer if self.with_plans[-1:] == [True] else 1.0
+        compute_s = [longer * (COMPUTE_S + late_s) for late_s in self.lateness(self.iteration)]
         reports = []
         for rank in range(RANKS):
-            start_s, arrival_s = self.start_s[rank], self.start_s[rank] + COMPUTE_S + late_s[rank]
+            start_s, arrival_s = self.start_s[rank], self.start_s[rank] + compute_s[rank]
             reports.append((start_s, "started", rank, (start_s, self.finish_s[rank])))
             for fraction in (0.25, 0.5, 0.75):
                 at_s = start_s + fraction * (arrival_s - start_s)
@@ -59,7 +69,7 @@ class Job:
         took_s = self.planned_s if plan.buckets else self.plain_s
         took_s *= 1 + 0.02 * self.draw.random()
         took_s += self.change_s * (self.with_plans[-2:] in ([False, True], [True, False]))
-        arrivals_s = [self.start_s[rank] + COMPUTE_S + late_s[rank] for rank in range(RANKS)]
+        arrivals_s = [self.start_s[rank] + compute_s[rank] for rank in range(RANKS)]
         last_s = max(arrivals_s)
         finish_s = last_s + took_s
         for rank in range(RANKS):
@@ -140,6 +150,29 @@ def test_a_late_rank_is_served_from_the_first_iterations_on():
     job = Job(0.1, 0.1, one_late, freed_s=0.099)
     job.run(20)
     assert sum(job.with_plans) >= 14
+
+
+@pytest.mark.parametrize("longer", [1.1, 1.25])
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise):
+    """Though their all-reduces take less, and the late rank waits for none of it."""
+    draw = random.Random(7)
+
+    def lateness(iteration):
+        return [(0.3 * (rank == 1) + COMPUTE_S) * noise * draw.gauss(0, 1) + 0.3 * (rank == 1)
+                for rank in range(RANKS)]  # fmt: skip
+
+    alone = Job(0.1, 0.1, lateness).run(200)
+    job = Job(0.09, 0.1, lateness, longer=longer)
+    assert job.run(200) <= 1.03 * alone
+    assert sum(job.with_plans[-100:]) <= 10
+
+
+def test_ranks_that_compute_for_different_times_are_no_reason():
+    draw = random.Random(3)
+    job = Job(0.05, 0.1, lambda _: [draw.uniform(0, 0.1) for _ in range(RANKS)])
+    job.run(200)
+    assert job.leader.pace(1)["plain"]["iterations"] <= 8
 
 
 def test_a_plan_of_nothing_comes_before_anybody_asks():

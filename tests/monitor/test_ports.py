@@ -107,6 +107,8 @@ def test_a_port_is_not_what_iterations_do_not_show(factor):
     for _ in range(20):
         job.iterate()
         assert job.planner.ports == [WIDE] * RANKS
+    paces = job.leader.pace(1)
+    assert sum(pace["iterations"] for pace in paces.values()) >= 20, "nothing was forgotten"
 
 
 def test_what_chains_send_says_nothing():

@@ -7,7 +7,8 @@ import pytest
 
 import patallreduce as pat
 from patallreduce.pictures.decision_map import decision_map
-from patallreduce.pricing.comparison import MEASURES, Bucket, compare, make_schedule, price
+from patallreduce.pricing.bucket import Bucket, make_schedule
+from patallreduce.pricing.comparison import MEASURES, compare, price
 from patallreduce.pricing.decision_map import Delay, map_tables, parse_delay, sweep
 from patallreduce.pricing.pattern_text import parse_pattern
 

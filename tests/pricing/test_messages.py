@@ -1,6 +1,7 @@
 """The messages of a simulated schedule tell the same story as its finish times."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import Step
+from patallreduce.pricing.bucket import Bucket, make_schedule
 from patallreduce.pricing.messages import simulated_messages
 
 LINK = pat.Link(latency_s=40e-6, bytes_per_s=25e6, reduce_bytes_per_s=5e9)
@@ -93,6 +95,27 @@ def test_the_receives_tell_sums_from_results():
         (0, 1, False),
         (1, 0, False),
     ]
+
+
+@settings(deadline=None)
+@given(names, arrivals, st.booleans())
+def test_a_networks_messages_keep_to_its_ports(name, arrivals_s, shared_ports):
+    """As many messages as it has, each between its begin and its landing, none before its time."""
+    ranks = len(arrivals_s)
+    bucket = Bucket(ranks, 10_000 * ranks, LINK, ranks_per_node=2)
+    schedule = make_schedule(name, bucket, arrivals_s)
+    network = replace(bucket.network(name), shared_ports=shared_ports)
+    messages = simulated_messages(schedule, network, bucket.message_bytes, arrivals_s)
+    result = pat.simulate(schedule, network, bucket.message_bytes, arrivals_s, account=True)
+    sends = [s for rank in range(ranks) for s in schedule.steps(rank) if s.verb == "send"]
+    assert len(messages) == len(sends)
+    for rank in range(ranks):
+        of_port = [m for m in messages if m.sender == rank]
+        busy_s = sum(m.end_s - m.begin_s for m in of_port)
+        # Where several leave at once each takes longer.
+        assert busy_s >= result.sends_s[rank] * (1 - 1e-9)
+        if not shared_ports:
+            assert busy_s == pytest.approx(result.sends_s[rank])
 
 
 def test_empty_segments_make_no_message():

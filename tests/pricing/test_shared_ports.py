@@ -63,6 +63,38 @@ def test_a_slow_receiver_is_no_slow_sender():
     assert pat.simulate(schedule, pat.Network(links), 100).finish_s == exactly((5, 5, 6))
 
 
+def two_pairs():
+    """Ranks 0 and 1 of a node have 100 bytes each for ranks 2 and 3 of another."""
+    steps = [[Step("send", 2, 0, 1)], [Step("send", 3, 0, 1)]]
+    steps += [[Step("recv", 0, 0, 1)], [Step("recv", 1, 0, 1)]]
+    return pat.Schedule.from_steps(steps, 1, collective="broadcast")
+
+
+@pytest.mark.parametrize(
+    ("uplinks", "arrivals_s", "finish_s"),
+    [
+        # Both have half of 100 bytes/s; alone one would be there at 2.
+        (100, (0, 0), (3, 3)),
+        # The second starts when half of the first has left: both have 50 and 100 bytes left.
+        (100, (0, 0.5), (2.5, 3)),
+        # Out through 100 bytes/s by 2; in through 50, which are full from 0 to 4.
+        ((100, 50), (0, 0), (5, 5)),
+        # A rank's own port is no wider than 100.
+        (400, (0, 0), (2, 2)),
+    ],
+)
+def test_a_nodes_uplink_is_shared_evenly(uplinks, arrivals_s, finish_s):
+    network = shared(nodes=(0, 0, 1, 1), uplink_bytes_per_s=uplinks)
+    result = pat.simulate(two_pairs(), network, 100, [*arrivals_s, 0, 0])
+    assert result.finish_s[2:] == exactly(finish_s)
+
+
+def test_within_a_node_no_uplink_is_taken():
+    memory = pat.Link(0.25, 400, 1e12, port_share=0.0)
+    network = shared(nodes=(0, 1, 0, 1), within_node=memory, uplink_bytes_per_s=1)
+    assert pat.simulate(two_pairs(), network, 100).finish_s[2:] == exactly((0.5, 0.5))
+
+
 def two_messages(*, bytes_each):
     steps = [
         [Step("send", 1, s, s + 1) for s in (0, 1)],
@@ -163,10 +195,8 @@ def test_a_call_works_before_its_first_step(shared_ports):
         ({"burst_bytes": 10.0}, "burst_bytes expected shared_ports"),
         ({"shared_ports": True, "burst_bytes": -1.0}, "burst_bytes"),
         ({"call_s": -1.0}, "call_s"),
-        (
-            {"shared_ports": True, "uplink_bytes_per_s": 10.0, "nodes": (0, 0)},
-            "either shared_ports or uplink",
-        ),
+        ({"uplink_bytes_per_s": [10.0], "nodes": (0, 1)}, "for each node up to 1, got 1"),
+        ({"uplink_bytes_per_s": [10.0, -1.0], "nodes": (0, 1)}, "finite uplink_bytes_per_s > 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused(changed, complaint):

@@ -6,6 +6,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import __main__
+from patallreduce.pricing.bucket import Bucket, make_schedule
 from patallreduce.text.units import bytes_text, ms_text, parse_bytes, parse_rate
 
 
@@ -95,6 +96,33 @@ def test_a_trace_file(run, failing, tmp_path):
     assert "line 1: expected 3 values" in failing("--ranks", 3, "--pattern", f"trace:{trace}")
 
 
+@pytest.mark.parametrize("name", ["slt", "direct_exchange", "rabenseifner"])
+def test_ranks_that_share_ports(run, tmp_path, name):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out.svg"
+    case = "--ranks 6 --ranks-per-node 2 --link 200mbit --late 3=0.3".split()
+    said = run("--algorithm", name, *case, "--plot", out)
+    assert "6 ranks, 4MiB, 3 nodes, 200 Mbit/s, 20 us; rank 3 0.3 s late" in said
+    drawn = out.read_text()
+    assert all(f"node {node} sends" in drawn for node in range(3))
+    late = [0, 0, 0, 0.3, 0, 0]
+    bucket = Bucket(6, 4 << 20, pat.Link(20e-6, 25e6), ranks_per_node=2)
+    finish_s = pat.simulate(
+        make_schedule(name, bucket, late), bucket.network(name), 4 << 20, late
+    ).finish_s
+    assert figure(said, "finish") == ms_text(max(finish_s))
+    assert f"{name} " in run("--compare", *case)
+
+
+def test_ports_that_differ(run):
+    case = "--ranks 4 --link 100mbit --ports 2 2 1 4".split()
+    said = run("--algorithm", "direct_exchange", *case)
+    assert "2 x 200 Mbit/s, 1 x 100 Mbit/s, 1 x 400 Mbit/s" in said
+    assert float(figure(said, "finish")) < float(figure(run("--algorithm ring", *case), "finish"))
+    nodes = run("--ranks 4 --ranks-per-node 2 --ports 2 1 --algorithm direct_exchange")
+    assert "2 nodes, 1 x 400 Mbit/s, 1 x 200 Mbit/s" in nodes
+
+
 def test_sweep(run, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "map.png"
@@ -117,6 +145,10 @@ def test_sweep(run, tmp_path):
         ("--bytes 1.5", "expected bytes, e.g."),
         ("--link 200", "expected a rate, e.g."),
         ("--pattern poisson:1", "expected one of balanced"),
+        ("--ports 2 1", "ports: expected one for each of 8 ranks, got 2"),
+        ("--ports 2 1 1 --ranks-per-node 4", "ports: expected one for each of 2 nodes, got 3"),
+        ("--ports 2 0", "'0': expected a bandwidth > 0"),
+        ("--ranks-per-node 0", "ranks per node: expected 1 or more, got 0"),
         ("--delays 1", "only a sweep has several"),
         ("--sweep --late 1=1", "give a --pattern"),
         ("--sweep --pattern balanced", "has no delay"),

@@ -77,3 +77,22 @@ def test_another_network_has_no_usual_plan_yet(planner):
     planner.ports = [25e6] * (RANKS - 1) + [12e6]
     planner.plan(SIZES, arrivals_s(5), at_once=True)
     assert not planner.catch_up()
+
+
+def test_where_the_wait_is_too_long_the_next_iteration_has_the_plan():
+    planner = _core.Planner(RANKS, LINK, most_wait=0)
+    assert algorithm(planner.plan(SIZES, arrivals_s(2, 0.0), at_once=True)) is None  # worked out
+    assert not planner.catch_up()
+    assert planner.plan(SIZES, arrivals_s(2), at_once=True) is None
+    assert planner.catch_up()
+    assert algorithm(planner.plan(SIZES, arrivals_s(2), at_once=True)) == "slt"
+    assert not planner.catch_up()
+    # And one like it at once, though it was planned only once.
+    assert algorithm(planner.plan(SIZES, arrivals_s(5, LATE_S + 5e-3), at_once=True)) == "slt"
+    assert planner.catch_up()
+
+
+def test_whoever_can_wait_has_the_best_plan_whatever_it_takes():
+    planner = _core.Planner(RANKS, LINK, most_wait=0)
+    planner.plan(SIZES, arrivals_s(2, 0.0))
+    assert algorithm(planner.plan(SIZES, arrivals_s(2))) == "slt"

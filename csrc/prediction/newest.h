@@ -1,0 +1,50 @@
+// The newest of some values: their median, and how far single ones are from it. What one of them is
+// off by, however much, changes next to nothing.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace patallreduce::prediction {
+
+// Of an even number the upper one; not of none.
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Newest {
+ public:
+  explicit Newest(std::size_t most) : most_(most) {}
+
+  void add(double value) {
+    values_.push_back(value);
+    if (values_.size() > most_) values_.pop_front();
+  }
+
+  std::size_t count() const { return values_.size(); }
+  // Of two their mean; NaN of none.
+  double middle() const {
+    if (values_.empty()) return NAN;
+    if (values_.size() == 2) return (values_.front() + values_.back()) / 2;
+    return median({values_.begin(), values_.end()});
+  }
+  // Median distance from it.
+  double off() const {
+    const double middle = this->middle();
+    std::vector<double> off;
+    for (const double value : values_) off.push_back(std::abs(value - middle));
+    return off.empty() ? NAN : median(std::move(off));
+  }
+
+ private:
+  std::size_t most_;
+  std::deque<double> values_;
+};
+
+}  // namespace patallreduce::prediction
