@@ -22,6 +22,7 @@ class Job:
         lateness: (iteration) -> per rank, what it computes longer.
         freed_s: How much earlier than the others the last rank goes on after a plan.
         longer: With a plan all compute so many times as long.
+        pause_s: Between every fifth iteration and the next.
         change_s: What the first iteration of either way takes longer.
     """
 
@@ -34,10 +35,11 @@ class Job:
         freed_s=0.0,
         change_s=0.0,
         longer=1.0,
+        pause_s=0.0,
     ):
         self.leader = _core.Leader(RANKS, _core.Planner(RANKS, LINK), 1 / LINK.bytes_per_s)
         self.planned_s, self.plain_s, self.freed_s = planned_s, plain_s, freed_s
-        self.change_s, self.longer = change_s, longer
+        self.change_s, self.longer, self.pause_s = change_s, longer, pause_s
         self.lateness = lateness
         self.draw = random.Random(1)
         self.start_s = [100.0] * RANKS
@@ -76,7 +78,7 @@ class Job:
             freed = bool(plan.buckets) and arrivals_s[rank] == last_s
             rank_s = finish_s - min(self.freed_s, took_s) * freed
             self.finish_s[rank] = [rank_s] * len(SIZES)
-            self.start_s[rank] = rank_s
+            self.start_s[rank] = rank_s + self.pause_s * (self.iteration % 5 == 0)
         self.iteration += 1
         return finish_s
 
@@ -173,6 +175,22 @@ def test_ranks_that_compute_for_different_times_are_no_reason():
     job = Job(0.05, 0.1, lambda _: [draw.uniform(0, 0.1) for _ in range(RANKS)])
     job.run(200)
     assert job.leader.pace(1)["plain"]["iterations"] <= 8
+
+
+def test_a_pause_of_all_ranks_says_nothing():
+    """Such as for a checkpoint: in whichever way it falls."""
+    job = Job(0.2, 0.1, one_late, pause_s=3.0)
+    job.run(200)
+    assert sum(job.with_plans[10:]) <= 10
+
+
+def test_computations_that_grow_are_compared_with_those_near_by():
+    """Plans win a little in each iteration, and are not blamed for what grows anyhow."""
+    job = Job(
+        0.08, 0.1, lambda i: [0.004 * i + 0.3 * (rank == 1) for rank in range(RANKS)], freed_s=0.02
+    )
+    job.run(400)
+    assert sum(job.with_plans[10:]) >= 380
 
 
 def test_a_plan_of_nothing_comes_before_anybody_asks():

@@ -103,6 +103,29 @@ def test_plans_name_the_sizes_that_the_leader_saw_last():
     assert [b[:2] for b in only(job.iterate(SLOW))[2].buckets] == job.sizes
 
 
+def test_calls_that_ask_for_no_plan_get_none():
+    """As those whose algorithm is fixed, and from the second iteration on in which none asked."""
+    job = Job(RANKS)
+
+    def without_asking():
+        reports = []
+        job.iterate(SLOW, told=reports)
+        return only(
+            job.tell([r for r in reports if r[1] != "asked"], job.iteration - 1),
+        )[2]
+
+    for _ in range(4):
+        without_asking()
+    assert without_asking().buckets == []
+    for _ in range(3):
+        plan = only(job.iterate(SLOW))[2]
+    assert plan.buckets
+    assert without_asking().buckets
+    without_asking()
+    assert without_asking().buckets == []
+    assert job.leader.records()[-1]["decided_s"] > 0, "what is predicted is told all the same"
+
+
 def test_buckets_without_elements_do_no_harm():
     job = Job(RANKS, sizes=[(0, 4), (1 << 18, 4)])
     for _ in range(4):

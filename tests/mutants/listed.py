@@ -403,4 +403,58 @@ MUTANTS = [
         "return a.trip_s < b.trip_s;",
         "return &a > &b;",
     ),
+    Mutant(
+        "what plans do to computations is not looked at",
+        GUARD,
+        "shorter_s != 0 ? shorter_s : plain_.overhead_s",
+        "false ? shorter_s : plain_.overhead_s",
+    ),
+    Mutant(
+        "by chance iterations are shorter",
+        GUARD,
+        "std::abs(difference_s) > deviations * off_s * doubt",
+        "std::abs(difference_s) > 0 * off_s * doubt",
+    ),
+    Mutant(
+        "a pause makes an iteration longer",
+        GUARD,
+        "if (iteration_s < 2 * usual_s)",
+        "if (iteration_s < HUGE_VAL)",
+    ),
+    Mutant(
+        "iterations are compared with those of long ago",
+        GUARD,
+        "if (++iterations_ - took.newest > most_apart)",
+        "if (++iterations_ - took.newest > 1 << 20)",
+    ),
+    Mutant(
+        "what little a believed model promises is as seldom tried as much",
+        GUARD,
+        "until_trial_ -= credible ? 1 / rarer() : 1",
+        "until_trial_ -= credible ? 1 / belief : 1",
+    ),
+    Mutant(
+        "a port found as wide as before makes all be forgotten",
+        PORTS,
+        "changed = changed || found != now_[rank];",
+        "changed = true;",
+    ),
+    Mutant(
+        "plans are made that nobody asks for",
+        LEADER,
+        "const bool wanted = loop.asked + 2 >= id.iteration;",
+        "const bool wanted = true;",
+    ),
+    Mutant(
+        "all ranks wait for a plan, whatever it takes",
+        PLANNER,
+        "const bool may_wait = wait_ <= most_wait_;",
+        "const bool may_wait = true;",
+    ),
+    Mutant(
+        "what is known is worked out in every iteration",
+        PLANNER,
+        "if (!left_ || (left_->usual && !confirms)) return false;",
+        "if (!left_) return false;",
+    ),
 ]

@@ -38,6 +38,16 @@ def test_the_usual_plan_is_taken_at_once_in_the_order_of_the_day(planner):
     assert not planner.catch_up()
 
 
+def test_what_agreed_need_not_be_confirmed_at_once(planner):
+    planner.plan(SIZES, arrivals_s(5), at_once=True)
+    assert not planner.catch_up(confirms=False)
+    assert planner.catch_up()
+    hasty = _core.Planner(RANKS, LINK, most_wait=0)
+    hasty.plan(SIZES, arrivals_s(2, 0.0))
+    assert hasty.plan(SIZES, arrivals_s(2), at_once=True) is None
+    assert hasty.catch_up(confirms=False), "nothing is known of it"
+
+
 def test_what_is_known_needs_no_catching_up(planner):
     assert algorithm(planner.plan(SIZES, arrivals_s(2), at_once=True)) == "slt"
     assert not planner.catch_up()
