@@ -33,9 +33,9 @@ from benchmarks import traces
 from benchmarks.lab.arguments import command_line
 from benchmarks.lab.plan import Record, write_records
 from patallreduce.pictures.figures import figure, save
+from patallreduce.pricing.bucket import WITHIN_NODE
 from patallreduce.pricing.selection import choose_segments
 
-WITHIN = pat.Link(3e-6, 20e9)
 TRACE, TRACED = "SE", 3  # iterations
 WAYS = ("ring", "slt", "prr")
 DAY_S = 86400
@@ -58,11 +58,9 @@ class Cluster:
     @property
     def network(self) -> pat.Network:
         """What messages take."""
-        return pat.Network(
-            self.port,
-            nodes=self.nodes,
-            within_node=WITHIN,
-            uplink_bytes_per_s=self.port.bytes_per_s,
+        ranks = self.hosts * self.ranks_per_host
+        return pat.Network.of_ports(
+            self.port, ranks, nodes=self.nodes, within_node=WITHIN_NODE, shared_ports=False
         )
 
     @property

@@ -14,7 +14,7 @@ using prediction::Newest;
 
 namespace {
 
-constexpr int trial_iterations = 2;
+constexpr int trial_iterations = 2, most_trial_iterations = 8;
 constexpr double first_interval = 16, interval_growth = 4, most_interval = 4096;
 constexpr double after_clear_trial = 64;
 // Where the model was right so far, and says that plans win, trials are so many times rarer if that
@@ -82,17 +82,17 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   Pace& pace = way == Way::plain ? plain_ : planned_;
   const double weight = std::max(1.0 / static_cast<double>(++pace.iterations), newest_weight);
   const bool first = pace.iterations == 1;
-  const double believed_s = first ? iteration_s : std::min(iteration_s, 2 * pace.iteration_s);
-  pace.iteration_s += weight * (believed_s - pace.iteration_s);
+  const double likely_s = first ? iteration_s : std::min(iteration_s, 2 * pace.iteration_s);
+  pace.iteration_s += weight * (likely_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
   if (way == Way::planned) promised_s_ += weight * (promised_s - promised_s_);
   note(way == Way::plain ? took_plain_ : took_planned_, iteration_s);
   if (way != choose()) return;
   const bool credible = 2 * error_s < promised_s_;
   if (trying_) {
-    const Pace& kept = this->pace(kept_);
-    const bool hopeless = pace.overhead_s > kept.overhead_s + clear_share * kept.iteration_s;
-    if (++tried_ == trial_iterations || hopeless) judge(credible ? promised_s_ : 0);
+    ++tried_;
+    const double believed_s = credible ? promised_s_ : 0;
+    if (tried_enough(believed_s)) judge(believed_s);
   } else if (kept_ == Way::planned && (promised_s == 0 || planned_.overhead_s < plain_least_s)) {
     return;
   } else if ((until_trial_ -= credible ? 1 / rarer() : 1) <= 0) {
@@ -123,22 +123,34 @@ void Guard::note(Took& took, double iteration_s) {
   if (iteration_s < 2 * usual_s) took.s.add(iteration_s);  // no pause
 }
 
-// By how much iterations with plans are shorter than those without; 0 if that may be chance.
+// By how much iterations with plans are shorter than those without; 0 before there are enough.
 double Guard::shorter_s() const {
+  if (std::min(took_planned_.s.count(), took_plain_.s.count()) < trial_iterations) return 0;
+  return took_plain_.s.middle() - took_planned_.s.middle();
+}
+
+// Whether that is no chance.
+bool Guard::clear() const {
   const Newest &planned_s = took_planned_.s, &plain_s = took_plain_.s;
-  if (std::min(planned_s.count(), plain_s.count()) < trial_iterations) return 0;
   const double off_s = (planned_s.count() > plain_s.count() ? planned_s : plain_s).off();
   const double doubt = std::sqrt(1.0 / static_cast<double>(planned_s.count()) +
                                  1.0 / static_cast<double>(plain_s.count()));
-  const double difference_s = plain_s.middle() - planned_s.middle();
-  return std::abs(difference_s) > deviations * off_s * doubt ? difference_s : 0;
+  return std::abs(shorter_s()) > deviations * off_s * doubt;
+}
+
+// A trial's end: at once if it loses clearly, later if its overheads and its iterations contradict
+// each other.
+bool Guard::tried_enough(double believed_s) const {
+  const Pace &tried = pace(other()), &kept = pace(kept_);
+  if (tried.overhead_s > kept.overhead_s + clear_share * kept.iteration_s) return true;
+  const double won_s = plain_.overhead_s - planned_.overhead_s + believed_s;
+  const bool contradictory = won_s * shorter_s() < 0 && !clear();
+  return tried_ >= (contradictory ? most_trial_iterations : trial_iterations);
 }
 
 void Guard::judge(double believed_s) {
   trying_ = false;
-  const double shorter_s = this->shorter_s();
-  const double won_s =
-      shorter_s != 0 ? shorter_s : plain_.overhead_s - planned_.overhead_s + believed_s;
+  const double won_s = clear() ? shorter_s() : plain_.overhead_s - planned_.overhead_s + believed_s;
   const double won = won_s / plain_.iteration_s;
   const Way faster = won > margin ? Way::planned : Way::plain;
   if (faster != kept_) {

@@ -14,9 +14,11 @@
 // that had one, unless nothing can be gained without plans. What was slower is tried again after 16
 // iterations, or 64 if it was slower by more than a tenth of an iteration, then after four times as
 // many, and so on. A trial takes 2 iterations, or 1 if that is as clear, and one more at either
-// end, which count for neither way, as the first 2 of a loop. So of its first 200 iterations in one
-// regime at most 16 run the slower way or show its traces, and at most 10 where it is clearly
-// slower: a way that takes x longer costs at most 5 % of x, or less than 1 % of an iteration. Plans
+// end, which count for neither way, as the first 2 of a loop; up to 8 while its overheads and its
+// whole iterations contradict each other. So of its first 200 iterations in one regime at most 16
+// run the slower way or show its traces (34 where that is hard to tell), and at most 10 where it is
+// clearly slower: a way that takes x longer costs at most 5 % of x, or less than 1 % of an
+// iteration. Plans
 // are also tried again once they would have won twice of what they would have won at the trial
 // before: up to a whole iteration, that is 7 times. Ranks that are now in one regime, now in
 // another make trials that are never measured: so none with plans begins while those of all regimes
@@ -76,6 +78,8 @@ class Guard {
   void judge(double believed_s);
   void note(Took& took, double iteration_s);
   double shorter_s() const;
+  bool clear() const;
+  bool tried_enough(double believed_s) const;
   double rarer() const;
 
   Pace plain_, planned_;

@@ -43,12 +43,14 @@ Monitor::Monitor(std::shared_ptr<Transport> transport, MonitorOptions options)
 Monitor::~Monitor() { close(0); }
 
 void Monitor::report(Report report) {
+  bool may_wait;
   {
     std::lock_guard lock(mutex_);
     if (failure_ || driver_.ended()) return;
+    may_wait = no_plan_waits_for(report);
     inbox_.push_back(std::move(report));
   }
-  driver_.wake();
+  if (!may_wait) driver_.wake();  // which costs a rank's processor more than what it says
 }
 
 void Monitor::set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded) {
@@ -199,7 +201,11 @@ void Monitor::tell(Report report) {
     std::lock_guard lock(records_mutex_);
     std::visit([&](const auto& r) { records_.take(rank_, r); }, report);
   }
-  const bool may_wait = no_plan_waits_for(report);
+  bool may_wait;
+  {
+    std::lock_guard lock(mutex_);
+    may_wait = no_plan_waits_for(report);
+  }
   const std::string bytes = encode(std::move(report));
   if (later_.size() + bytes.size() > max_control_bytes) send_later();
   later_ += bytes;
@@ -211,7 +217,7 @@ void Monitor::send_later() {
   later_.clear();
 }
 
-// A message costs the leader more than what it says.
+// A message costs the leader more than what it says. Under mutex_.
 bool Monitor::no_plan_waits_for(const Report& report) const {
   if (std::holds_alternative<HostUsed>(report) || std::holds_alternative<LinkUsed>(report))
     return true;
@@ -250,8 +256,6 @@ void Monitor::handle(int from, const Pong& pong) {
 void Monitor::handle(int from, const Plan& plan) {
   const std::vector<int> children = plan_children(from, ranks_);
   if (std::find(children.begin(), children.end(), rank_) == children.end()) return;
-  if (planned_.size() >= most_loops) planned_.clear();
-  planned_[plan.loop] = plan.iteration;
   publish(plan);
 }
 
@@ -265,6 +269,11 @@ std::vector<int> plan_children(int rank, int ranks) {
 // The own engine first: should the leader fail while telling others, its engine knows this plan as
 // one that some may follow.
 void Monitor::publish(Plan plan) {
+  {
+    std::lock_guard lock(mutex_);
+    if (planned_.size() >= most_loops) planned_.clear();
+    planned_[plan.loop] = plan.iteration;
+  }
   std::string bytes = encode(plan);
   if (bytes.size() > max_control_bytes) {  // thousands of ranks and dozens of buckets
     plan.buckets.clear();

@@ -101,11 +101,11 @@ class Monitor final : private Driven {
   double next_host_use_s_ = 0;
   double next_catch_up_s_ = 0, next_confirmation_s_ = 0;
   LinkUse link_use_;
-  std::map<std::int64_t, std::int64_t> planned_;  // by loop: the newest iteration with a plan
   std::string later_;  // reports, encoded, that travel with the next one a plan waits for
 
   mutable std::mutex mutex_;  // guards these
   std::deque<Report> inbox_;
+  std::map<std::int64_t, std::int64_t> planned_;  // by loop: the newest iteration with a plan
   ClockOffset offset_;
   std::optional<std::string> failure_;
   std::optional<std::string> told_to_fail_;

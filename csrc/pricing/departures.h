@@ -134,10 +134,12 @@ void Ports<Steps>::start_flow(std::int32_t rank, std::int32_t n) {
     out_s = port_s(network_, rank, bytes);
     in_s = port_s(network_, step.peer, bytes);
   }
-  // Uplinks are numbered on from the ranks' ports.
+  // At either end the rank's port or its node's uplink holds it up, whichever is slower. Uplinks
+  // are numbered on from the ports.
   const bool far = through_uplinks(rank, step.peer);
   const auto port = [&](std::int32_t of) {
-    return far ? steps_.ports() + network_.node_of[of] : steps_.port(of);
+    const bool uplink = far && uplink_s(network_, of, bytes) >= port_s(network_, of, bytes);
+    return uplink ? steps_.ports() + network_.node_of[of] : steps_.port(of);
   };
   account_.sends_s[rank] += price.before_s + out_s;
   account_.receives_s[step.peer] += price.before_s + in_s;

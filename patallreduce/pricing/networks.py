@@ -30,8 +30,8 @@ class Network:
         uplink_bytes_per_s: Bandwidth that a node's ranks share to other nodes, each direction: of
             every node, or one by number of the node. None: unlimited.
         shared_ports: Messages of different pairs of ranks share the ports, or uplinks, that they
-            have in common evenly, as TCP connections do; only those of one pair take turns. False:
-            all take turns.
+            have in common evenly, as TCP connections do, of port and uplink the slower one; only
+            those of one pair take turns. False: all take turns.
         burst_bytes: With shared_ports: what a port that has rested lets through at once (a token
             bucket, as of virtual machines and of Linux's tc-tbf), each direction.
         call_s: What a call costs a rank's processor after its arrival, before its first step, >= 0:

