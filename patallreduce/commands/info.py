@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
     info.add_argument(
         "--network",
         action="store_true",
-        help="measure the network between the ranks of a job, as patallreduce.calibrate does: start "
-        "this by torchrun, or whatever starts the job",
+        help="measure the network between the ranks of a job, as patallreduce.calibrate does: "
+        "start this by torchrun, or whatever starts the job",
     )
     info.add_argument(
         "--save", type=Path, metavar="FILE", help="keep it, for patallreduce.Network.load"

@@ -60,7 +60,7 @@ class LinkMeter:
         return replace(link, port_share=measure_port_share(link, self._round_s))
 
     def measure_within_node(self, dtype: torch.dtype) -> Link | None:
-        """Return the link between ranks of rank 0's node, the same on all ranks; None: one alone."""
+        """Return the link within rank 0's node, the same on all ranks; None: it is alone there."""
         mates = [rank for rank, node in enumerate(self._nodes) if node == self._nodes[0]]
         if len(mates) < 2:
             return None

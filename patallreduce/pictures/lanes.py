@@ -55,12 +55,15 @@ class RankLanes:
             self.labels = [(rank * _PORT + 1, str(rank)) for rank in shown]
 
     def boxes(self, message: Message) -> list[float]:
+        """As of Lanes."""
         return [message.sender * _PORT, message.receiver * _PORT + 1]
 
     def line(self, message: Message) -> Span | None:
+        """As of Lanes."""
         return None
 
     def of_rank(self, rank: int) -> Span:
+        """As of Lanes."""
         return rank * _PORT - 0.12, rank * _PORT + 2.04
 
 
@@ -88,6 +91,7 @@ class NodeLanes:
             self.labels = [(at + 1, f"node {node}") for node, at in self._port.items()]
 
     def boxes(self, message: Message) -> list[float]:
+        """As of Lanes."""
         if self._within(message):
             return []
         return [
@@ -96,11 +100,13 @@ class NodeLanes:
         ]
 
     def line(self, message: Message) -> Span | None:
+        """As of Lanes."""
         if not self._within(message):
             return None
         return self._rank[message.sender] + 0.3, self._rank[message.receiver] + 0.3
 
     def of_rank(self, rank: int) -> Span:
+        """As of Lanes."""
         return self._rank[rank], self._rank[rank] + 0.6
 
     def _within(self, message: Message) -> bool:

@@ -106,8 +106,8 @@ MUTANTS = [
     Mutant(
         "trials are as many where the model is believed",
         GUARD,
-        "constexpr double belief = 32;",
-        "constexpr double belief = 1;",
+        "constexpr double belief = 32, believed_share = 0.5;",
+        "constexpr double belief = 1, believed_share = 0.5;",
     ),
     Mutant(
         "a promise is always believed",
@@ -166,8 +166,8 @@ MUTANTS = [
     Mutant(
         "the usual plan is taken however far ranks are apart",
         "csrc/selection/choices.cpp",
-        "usual.times >= usually && as_before",
-        "usual.times >= usually",
+        "usual.times >= (agreed ? usually : 1) && as_before",
+        "usual.times >= (agreed ? usually : 1)",
     ),
     Mutant(
         "plans are made ahead of progress that will be told",
@@ -406,14 +406,14 @@ MUTANTS = [
     Mutant(
         "what plans do to computations is not looked at",
         GUARD,
-        "shorter_s != 0 ? shorter_s : plain_.overhead_s",
-        "false ? shorter_s : plain_.overhead_s",
+        "clear() ? shorter_s() : plain_.overhead_s",
+        "false ? shorter_s() : plain_.overhead_s",
     ),
     Mutant(
         "by chance iterations are shorter",
         GUARD,
-        "std::abs(difference_s) > deviations * off_s * doubt",
-        "std::abs(difference_s) > 0 * off_s * doubt",
+        "std::abs(shorter_s()) > deviations * off_s * doubt",
+        "std::abs(shorter_s()) > 0 * off_s * doubt",
     ),
     Mutant(
         "a pause makes an iteration longer",

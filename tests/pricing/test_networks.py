@@ -85,4 +85,4 @@ def test_a_file_that_is_none(change, complaint, tmp_path):
 
 def test_no_link_of_other_models():
     with pytest.raises(TypeError, match="network.links: expected a Link for every rank, got"):
-        pat.Network(pat.LogGP(1, 2, 3, 4)).link
+        _ = pat.Network(pat.LogGP(1, 2, 3, 4)).link

@@ -100,7 +100,7 @@ def test_a_trace_file(run, failing, tmp_path):
 def test_ranks_that_share_ports(run, tmp_path, name):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out.svg"
-    case = "--ranks 6 --ranks-per-node 2 --link 200mbit --late 3=0.3".split()
+    case = ["--ranks 6 --ranks-per-node 2 --link 200mbit --late 3=0.3"]
     said = run("--algorithm", name, *case, "--plot", out)
     assert "6 ranks, 4MiB, 3 nodes, 200 Mbit/s, 20 us; rank 3 0.3 s late" in said
     drawn = out.read_text()
@@ -115,7 +115,7 @@ def test_ranks_that_share_ports(run, tmp_path, name):
 
 
 def test_ports_that_differ(run):
-    case = "--ranks 4 --link 100mbit --ports 2 2 1 4".split()
+    case = ["--ranks 4 --link 100mbit --ports 2 2 1 4"]
     said = run("--algorithm", "direct_exchange", *case)
     assert "2 x 200 Mbit/s, 1 x 100 Mbit/s, 1 x 400 Mbit/s" in said
     assert float(figure(said, "finish")) < float(figure(run("--algorithm ring", *case), "finish"))
