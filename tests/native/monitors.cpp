@@ -94,7 +94,7 @@ Leader::Chooser moody(std::shared_ptr<Random> random, int ranks) {
           {},
           {},
           0,
-          [] {
+          [](bool) {
             ++caught_up;
             return true;
           }};
