@@ -138,8 +138,8 @@ def register(
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals: layer callbacks, the progress monitor, plans. None:
             PATALLREDUCE_MONITOR, or True.
-        link: Latency and bandwidth between ranks, or the network that :func:`calibrate` gave,
-            equal on all ranks; None: measured at once.
+        link: Latency and bandwidth between ranks, or the network that
+            :func:`patallreduce.calibrate` gave, equal on all ranks; None: measured at once.
         leaves: L, for gradients with the same bits on any number of ranks: a global batch is L
             leaves, to be gone through by `for leaf in handle.leaves`; see `hooks.Leaves`. The
             schedule is then fixed, and nothing is predicted. On the CPU only.

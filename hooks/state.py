@@ -43,8 +43,8 @@ class State:
         transport: As of `Communicator`.
         timeout_s: Deadline of every bucket, seconds; None: PATALLREDUCE_TIMEOUT_S, or 300.
         monitor: Whether to predict arrivals; None: PATALLREDUCE_MONITOR, or True.
-        link: Latency and bandwidth between ranks, or the network that :func:`calibrate` gave,
-            equal on all ranks; None: measured at once.
+        link: Latency and bandwidth between ranks, or the network that
+            :func:`patallreduce.calibrate` gave, equal on all ranks; None: measured at once.
         device: The model's; None: that of the first bucket.
         ddp_model: The model, if its gradients are to be None after a failure.
 

@@ -166,7 +166,8 @@ def networks(draw):
             pat.Link(latency_s, port),
             nodes=nodes,
             within_node=pat.Link(1e-7, 1e11),
-            uplink_bytes_per_s=draw(st.sampled_from([port, port / 3])),
+            uplink_bytes_per_s=draw(st.sampled_from([port, port / 3, (port, port / 3) * 2])),
+            shared_ports=draw(st.booleans()),
         )
     rates = draw(st.lists(st.sampled_from([1e7, 3e7, 1e8]), min_size=ranks, max_size=ranks))
     return ranks, pat.Network([pat.Link(latency_s, rate) for rate in rates])

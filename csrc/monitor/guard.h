@@ -18,18 +18,18 @@
 // whole iterations contradict each other. So of its first 200 iterations in one regime at most 16
 // run the slower way or show its traces (34 where that is hard to tell), and at most 10 where it is
 // clearly slower: a way that takes x longer costs at most 5 % of x, or less than 1 % of an
-// iteration. Plans
-// are also tried again once they would have won twice of what they would have won at the trial
-// before: up to a whole iteration, that is 7 times. Ranks that are now in one regime, now in
-// another make trials that are never measured: so none with plans begins while those of all regimes
-// have cost more than 1 % of the loop's time.
+// iteration. Plans are also tried again once they would have won twice of what they would have won
+// at the trial before: up to a whole iteration, that is 7 times. Ranks that are now in one regime,
+// now in another make trials that are never measured: so none with plans begins while those of all
+// regimes have cost more than 1 % of the loop's time.
 //
 // A trial also disturbs: ranks need some iterations to fall into step again. So the model is heard
 // where it has been right: it says when each iteration will end as soon as all have arrived. While
-// it is off by less than half of what it promises of plans, with them and without, trials are 32
-// times rarer, and what they measure has to outweigh the promise. There the bound above does not
-// hold: a model that tells ends well, and yet not what plans do to computation, may cost as much as
-// it promises.
+// it is off by less than half of what it promises of plans, with them and without, trials are
+// rarer: 32 times if that is half of an iteration or more, in proportion if it is less. Unless
+// whole iterations differ clearly, what trials measure then has to outweigh the promise. There the
+// bound above does not hold: until a trial shows what plans do to computation, they may cost as
+// much as they promise.
 #pragma once
 
 #include <cmath>

@@ -42,8 +42,8 @@ class Communicator(Collectives):
             straight over UCX with "ucx", where it knows CUDA memory. See docs/gpu.md. Must be
             equal on all ranks.
         timeout_s: Deadline of every collective, and of making the communicator; seconds, > 0.
-        link: Latency and bandwidth between ranks, or the network that :func:`calibrate` gave;
-            measured when it is first needed if not given.
+        link: Latency and bandwidth between ranks, or the network that
+            :func:`patallreduce.calibrate` gave; measured when it is first needed if not given.
             Must be equal on all ranks.
         monitor: Whether to predict arrivals: the progress monitor's thread and its own small
             connections. Must be equal on all ranks. None: PATALLREDUCE_MONITOR, or True.

@@ -88,7 +88,7 @@ class Network:
 
     @property
     def link(self) -> Link:
-        """The link between nodes, with all their ports: what a communicator plans with.
+        """What a communicator plans with, the link between nodes with the ports of all.
 
         Raises:
             TypeError: Not every rank has a Link.
