@@ -150,7 +150,8 @@ bool Guard::tried_enough(double believed_s) const {
 
 void Guard::judge(double believed_s) {
   trying_ = false;
-  const double won_s = clear() ? shorter_s() : plain_.overhead_s - planned_.overhead_s + believed_s;
+  double won_s = plain_.overhead_s - planned_.overhead_s + believed_s;
+  if (clear()) won_s = std::min(won_s, shorter_s());
   const double won = won_s / plain_.iteration_s;
   const Way faster = won > margin ? Way::planned : Way::plain;
   if (faster != kept_) {

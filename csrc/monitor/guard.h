@@ -6,7 +6,8 @@
 // before. How long anybody computes or pauses is not in it: that differs from iteration to
 // iteration. Whom the all-reduce before let go late is. But where what moves data takes processors
 // from those who compute, plans may change that, too. So where whole iterations with a plan differ
-// clearly from those without, that counts instead.
+// clearly from those without, plans have to win in both: in the overheads, which are means, and in
+// the iterations, which are medians, as most of what makes one longer has nothing to do with plans.
 //
 // Each way is measured by itself, for each regime of arrivals: how many ranks are late again and
 // again, and by how much, and how late the last rank usually is, whoever that may be. A loop begins
@@ -26,10 +27,9 @@
 // A trial also disturbs: ranks need some iterations to fall into step again. So the model is heard
 // where it has been right: it says when each iteration will end as soon as all have arrived. While
 // it is off by less than half of what it promises of plans, with them and without, trials are
-// rarer: 32 times if that is half of an iteration or more, in proportion if it is less. Unless
-// whole iterations differ clearly, what trials measure then has to outweigh the promise. There the
-// bound above does not hold: until a trial shows what plans do to computation, they may cost as
-// much as they promise.
+// rarer: 32 times if that is half of an iteration or more, in proportion if it is less. What trials
+// measure of the overheads then has to outweigh the promise. There the bound above does not hold:
+// until a trial shows what plans do to computation, they may cost as much as they promise.
 #pragma once
 
 #include <cmath>

@@ -170,6 +170,18 @@ def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise):
     assert sum(job.with_plans[-100:]) <= 10
 
 
+def test_plans_that_win_often_and_lose_more_now_and_then_are_given_up():
+    """Half of the iterations tell of what they win only."""
+    alone = Job(0.1, 0.1, one_late).run(200)
+    job = Job(0.09, 0.1, one_late)
+    ends_s = []
+    for iteration in range(200):
+        job.planned_s = 0.3 if iteration % 6 == 5 else 0.09
+        ends_s.append(job.iterate())
+    assert ends_s[-1] - ends_s[0] <= 1.03 * 199 * alone
+    assert sum(job.with_plans[-100:]) <= 10
+
+
 def test_ranks_that_compute_for_different_times_are_no_reason():
     draw = random.Random(3)
     job = Job(0.05, 0.1, lambda _: [draw.uniform(0, 0.1) for _ in range(RANKS)])

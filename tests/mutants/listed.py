@@ -406,8 +406,14 @@ MUTANTS = [
     Mutant(
         "what plans do to computations is not looked at",
         GUARD,
-        "clear() ? shorter_s() : plain_.overhead_s",
-        "false ? shorter_s() : plain_.overhead_s",
+        "if (clear()) won_s = std::min(won_s, shorter_s());",
+        "",
+    ),
+    Mutant(
+        "shorter iterations count, whatever the overheads",
+        GUARD,
+        "std::min(won_s, shorter_s())",
+        "shorter_s()",
     ),
     Mutant(
         "by chance iterations are shorter",
