@@ -21,7 +21,7 @@ constexpr double least_promise = 0.005;
 constexpr std::int64_t seldom = 8, very_seldom = 64;
 // Of the transfer time of an iteration's messages: forecasts that differ by less are planned alike.
 constexpr double quantum = 1.0 / 64;
-constexpr std::int64_t missed_every = 16;  // iterations; it takes a core of the leader's host
+constexpr std::int64_t missed_every = 16;  // iterations
 
 std::vector<selection::Bucket> buckets(const std::vector<BucketSize>& sizes) {
   std::vector<selection::Bucket> buckets;
@@ -179,7 +179,7 @@ void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const
   std::vector<std::vector<double>> predicted_s;
   const auto as_it_was = loop.ranks.forecast(iteration, buckets(loop.sizes), now_s, predicted_s);
   if (as_it_was.buckets.empty()) return;
-  if (const auto plan = choose_.plan(as_it_was, false))
+  if (const auto plan = choose_.plan(as_it_was, true))
     loop.guards.missed(iteration, plan->plain_pace_s - plan->pace_s);
 }
 
