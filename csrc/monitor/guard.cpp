@@ -27,9 +27,9 @@ constexpr double margin = 0.005;
 constexpr double clear_share = 0.1;
 // Of a loop's time.
 constexpr double most_trials_cost = 0.01;
-// Iterations differ clearly by more than this many median distances of one, as far as several tell
-// (1.5 standard deviations, of normal values).
-constexpr double deviations = 2.25;
+// Iterations differ clearly by more than this many standard deviations of one, as far as several
+// tell. Of what is late at random, most iterations are alike and some far off.
+constexpr double deviations = 1.5;
 constexpr std::int64_t most_apart = 64;  // iterations of one guard
 // The first iterations open connections and fill caches.
 constexpr int warm_up_iterations = 2;
@@ -126,16 +126,15 @@ void Guard::note(Took& took, double iteration_s) {
 // By how much iterations with plans are shorter than those without; 0 before there are enough.
 double Guard::shorter_s() const {
   if (std::min(took_planned_.s.count(), took_plain_.s.count()) < trial_iterations) return 0;
-  return took_plain_.s.middle() - took_planned_.s.middle();
+  return took_plain_.s.mean() - took_planned_.s.mean();
 }
 
 // Whether that is no chance.
 bool Guard::clear() const {
-  const Newest &planned_s = took_planned_.s, &plain_s = took_plain_.s;
-  const double off_s = (planned_s.count() > plain_s.count() ? planned_s : plain_s).off();
-  const double doubt = std::sqrt(1.0 / static_cast<double>(planned_s.count()) +
-                                 1.0 / static_cast<double>(plain_s.count()));
-  return std::abs(shorter_s()) > deviations * off_s * doubt;
+  double variance = 0;  // of the difference
+  for (const Newest* const took_s : {&took_planned_.s, &took_plain_.s})
+    variance += took_s->variance() / static_cast<double>(took_s->count());
+  return std::abs(shorter_s()) > deviations * std::sqrt(variance);
 }
 
 // A trial's end: at once if it loses clearly, later if its overheads and its iterations contradict

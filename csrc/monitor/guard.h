@@ -6,8 +6,7 @@
 // before. How long anybody computes or pauses is not in it: that differs from iteration to
 // iteration. Whom the all-reduce before let go late is. But where what moves data takes processors
 // from those who compute, plans may change that, too. So where whole iterations with a plan differ
-// clearly from those without, plans have to win in both: in the overheads, which are means, and in
-// the iterations, which are medians, as most of what makes one longer has nothing to do with plans.
+// clearly from those without, plans have to win in both.
 //
 // Each way is measured by itself, for each regime of arrivals: how many ranks are late again and
 // again, and by how much, and how late the last rank usually is, whoever that may be. A loop begins

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <deque>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -34,12 +35,16 @@ class Newest {
     if (values_.size() == 2) return (values_.front() + values_.back()) / 2;
     return median({values_.begin(), values_.end()});
   }
-  // Median distance from it.
-  double off() const {
-    const double middle = this->middle();
-    std::vector<double> off;
-    for (const double value : values_) off.push_back(std::abs(value - middle));
-    return off.empty() ? NAN : median(std::move(off));
+  // NaN of none.
+  double mean() const {
+    return std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(count());
+  }
+  // Of one from the mean, squared; NaN of less than two.
+  double variance() const {
+    const double mean = this->mean();
+    double squares = 0;
+    for (const double value : values_) squares += (value - mean) * (value - mean);
+    return count() < 2 ? NAN : squares / static_cast<double>(count() - 1);
   }
 
  private:

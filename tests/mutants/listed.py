@@ -418,8 +418,8 @@ MUTANTS = [
     Mutant(
         "by chance iterations are shorter",
         GUARD,
-        "std::abs(shorter_s()) > deviations * off_s * doubt",
-        "std::abs(shorter_s()) > 0 * off_s * doubt",
+        "std::abs(shorter_s()) > deviations * std::sqrt(variance)",
+        "std::abs(shorter_s()) > 0 * std::sqrt(variance)",
     ),
     Mutant(
         "a pause makes an iteration longer",
