@@ -759,12 +759,23 @@ def transfer_s(message_bytes: float, link: Link) -> float: ...
 # Selection (bindings/simulation.cpp). A choice is (algorithm, segments, arrivals_s, segment_time_s,
 # price_s); its arrivals are whole numbers of the pattern class.
 
+class Rules:
+    def __init__(
+        self, rules: Sequence[tuple[int, str, int]] = ..., collective: str = ...
+    ) -> None: ...
+    def __bool__(self) -> bool: ...
+    def choose(
+        self, ranks: int, elements: int, element_bytes: int, link: Link
+    ) -> tuple[str, int] | None: ...
+
 class Selector:
     def __init__(
         self,
         ranks: int,
         link: Link,
         node_of: Sequence[int] = ...,
+        alone: Rules = ...,
+        beside_others: Rules = ...,
     ) -> None: ...
     def choose(
         self,
@@ -795,6 +806,8 @@ class Planner:
         margin: float = ...,
         node_of: Sequence[int] = ...,
         most_wait: float = ...,
+        alone: Rules = ...,
+        beside_others: Rules = ...,
     ) -> None: ...
     @overload
     def plan(

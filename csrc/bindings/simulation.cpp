@@ -26,7 +26,9 @@ using selection::Choice;
 using selection::IterationForecast;
 using selection::IterationPlan;
 using selection::Planner;
+using selection::Rules;
 using selection::Selector;
+using selection::TunedRules;
 
 using namespace py::literals;
 
@@ -82,16 +84,49 @@ py::tuple fields_of(const Choice& choice) {
                         choice.key.segment_time_s, choice.price_s);
 }
 
+// (most_bytes, algorithm, segment_bytes)
+using RuleTuple = std::tuple<std::uint64_t, std::string, std::uint64_t>;
+
+void bind_rules(py::module_& m) {
+  py::class_<Rules>(m, "Rules",
+                    "What was measured to be fastest, by the size of the message "
+                    "(csrc/selection/rules.h).")
+      .def(py::init([](const std::vector<RuleTuple>& told, const std::string& collective) {
+             std::vector<selection::Rule> rules;
+             for (const auto& [most_bytes, algorithm, segment_bytes] : told)
+               rules.push_back({most_bytes, algorithm, segment_bytes});
+             return Rules(std::move(rules), collective);
+           }),
+           "rules"_a = std::vector<RuleTuple>{}, "collective"_a = "all_reduce",
+           "rules: (most_bytes, algorithm, segment_bytes), 0 where the algorithm's own rule cuts. "
+           "Raises ScheduleError unless most_bytes grow and the algorithms are the collective's.")
+      .def("__bool__", [](const Rules& rules) { return !rules.empty(); })
+      .def(
+          "choose",
+          [](const Rules& rules, int ranks, std::uint64_t elements, std::size_t element_bytes,
+             const Link& link) {
+            const auto found = rules.choose(ranks, {elements * element_bytes, elements}, link);
+            using Told = std::optional<std::pair<std::string, int>>;
+            return found ? Told({found->first->name, found->second}) : Told();
+          },
+          "ranks"_a, "elements"_a, "element_bytes"_a, "link"_a,
+          "(algorithm, segments); None: nothing is known of such a size. ranks: or nodes, where "
+          "the algorithm works by node.");
+}
+
 void bind_selector(py::module_& m) {
   // Shared with the monitor, whose thread outlives what Python holds.
   py::class_<Selector, std::shared_ptr<Selector>>(
       m, "Selector",
       "Chooses algorithm and segments under predicted arrivals, by simulation. "
       "Raises ScheduleError for no ranks or a link that makes no sense.")
-      .def(py::init([](int ranks, Link link, std::vector<std::int32_t> node_of) {
-             return std::make_shared<Selector>(ranks, std::move(link), std::move(node_of));
+      .def(py::init([](int ranks, Link link, std::vector<std::int32_t> node_of, const Rules& alone,
+                       const Rules& beside_others) {
+             return std::make_shared<Selector>(ranks, std::move(link), std::move(node_of), false,
+                                               TunedRules{alone, beside_others});
            }),
-           "ranks"_a, "link"_a, "node_of"_a = std::vector<std::int32_t>{})
+           "ranks"_a, "link"_a, "node_of"_a = std::vector<std::int32_t>{}, "alone"_a = Rules(),
+           "beside_others"_a = Rules())
       .def(
           "choose",
           [](Selector& selector, std::uint64_t elements, std::size_t element_bytes,
@@ -147,9 +182,14 @@ void bind_planner(py::module_& m) {
       m, "Planner",
       "Plans a job's iterations: how each bucket is reduced, so that the job goes on soonest. "
       "Raises ScheduleError for no ranks or a link that makes no sense.")
-      .def(py::init<int, Link, double, std::vector<std::int32_t>, double>(), "ranks"_a, "link"_a,
-           "margin"_a = Planner::usual_margin, "node_of"_a = std::vector<std::int32_t>{},
-           "most_wait"_a = HUGE_VAL)
+      .def(py::init([](int ranks, Link link, double margin, std::vector<std::int32_t> node_of,
+                       double most_wait, const Rules& alone, const Rules& beside_others) {
+             return std::make_shared<Planner>(ranks, std::move(link), margin, std::move(node_of),
+                                              most_wait, TunedRules{alone, beside_others});
+           }),
+           "ranks"_a, "link"_a, "margin"_a = Planner::usual_margin,
+           "node_of"_a = std::vector<std::int32_t>{}, "most_wait"_a = HUGE_VAL, "alone"_a = Rules(),
+           "beside_others"_a = Rules())
       .def(
           "plan",
           [](Planner& planner, const std::vector<Size>& sizes,
@@ -233,6 +273,7 @@ void bind_simulation(py::module_& m) {
       "first_collective, of the last_collective, or of the one with the least_left to do. Raises "
       "ScheduleError for what makes no sense.");
   bind_network(m);
+  bind_rules(m);
   bind_selector(m);
   bind_planner(m);
   m.def(

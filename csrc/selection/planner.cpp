@@ -36,13 +36,13 @@ bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
 }  // namespace
 
 Planner::Planner(int ranks, Link link, double margin, std::vector<std::int32_t> node_of,
-                 double most_wait)
+                 double most_wait, TunedRules rules)
     : nodes_(ranks, std::move(node_of)),
       ranks_(nodes_.count()),
       margin_(margin),
       most_wait_(most_wait),
       link_(std::move(link)),
-      selector_(ranks_, link_, {}, nodes_.shared()),
+      selector_(ranks_, link_, {}, nodes_.shared(), std::move(rules)),
       schedules_(ranks_, link_),
       rollout_(ranks_, link_) {
   check_ports(link_, ranks_);
@@ -175,7 +175,7 @@ double Planner::scale_s(const std::vector<Bucket>& buckets) const {
   return transfer_s + 2 * link_.latency_s * (1 + std::log2(ranks_));
 }
 
-// What calls take by themselves.
+// What calls take by themselves; what nobody prices, by a rule, is taken for the usual one.
 std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
   std::vector<Way> ways;
   const std::vector<double> together(std::size_t(ranks_), 0);
@@ -184,7 +184,13 @@ std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
     const ScheduleKey key =
         buckets.size() > 1 ? selector_.choose_beside_others(bucket.elements, element_bytes).key
                            : selector_.choose(bucket.elements, element_bytes, {together, {}}).key;
-    ways.push_back({&algorithms::find_algorithm(key.algorithm, "all_reduce"), key.segments, false});
+    const Algorithm* algorithm = &algorithms::find_algorithm(key.algorithm, "all_reduce");
+    int segments = key.segments;
+    if (!algorithm->pricing.parts) {
+      algorithm = &algorithms::usual_algorithm("all_reduce");
+      segments = int(segments_for(*algorithm, ranks_, bucket, link_));
+    }
+    ways.push_back({algorithm, segments, false});
   }
   return ways;
 }

@@ -40,10 +40,11 @@ class Planner {  // thread-safe
   // By what share of the pace a plan has to be faster. Models are no better than that.
   static constexpr double usual_margin = 0.015;
 
-  // link, node_of: as of Selector. Throws ScheduleError if ranks < 1, or one of them makes no
-  // sense.
+  // link, node_of, rules: as of Selector. Throws ScheduleError if ranks < 1, or one of them makes
+  // no sense.
   Planner(int ranks, Link link, double margin = usual_margin,
-          std::vector<std::int32_t> node_of = {}, double most_wait = HUGE_VAL);
+          std::vector<std::int32_t> node_of = {}, double most_wait = HUGE_VAL,
+          TunedRules rules = {});
   Planner(const Planner&) = delete;
 
   // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations

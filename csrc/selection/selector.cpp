@@ -41,14 +41,18 @@ Link shared_by(int ranks, Link link) {
 
 }  // namespace
 
-Selector::Selector(int ranks, Link link, std::vector<std::int32_t> node_of, bool by_node)
+Selector::Selector(int ranks, Link link, std::vector<std::int32_t> node_of, bool by_node,
+                   TunedRules rules)
     : nodes_(ranks, std::move(node_of)),
       ranks_(nodes_.count()),
       link_(std::move(link)),
+      by_node_(by_node || nodes_.shared()),
+      rules_(std::move(rules)),
       of_ranks_(nodes_.shared()
-                    ? std::make_unique<Selector>(ranks, shared_by(nodes_.most_ranks(), link_))
+                    ? std::make_unique<Selector>(ranks, shared_by(nodes_.most_ranks(), link_),
+                                                 std::vector<std::int32_t>(), false, rules_)
                     : nullptr),
-      pricer_(ranks_, link_, by_node || nodes_.shared()),
+      pricer_(ranks_, link_, by_node_),
       rollout_(ranks_, link_) {
   PATR_CHECK(ranks >= 1, ScheduleError, "selector: expected at least 1 rank, got ", ranks);
   check(link_);
@@ -71,11 +75,33 @@ void Selector::classify(std::uint64_t elements, std::size_t element_bytes,
 Choice Selector::choose(std::uint64_t elements, std::size_t element_bytes,
                         const Forecast& forecast) {
   check(forecast, nodes_.ranks());
+  const auto [first_s, last_s] =
+      std::minmax_element(forecast.arrivals_s.begin(), forecast.arrivals_s.end());
+  if (*first_s == *last_s)
+    if (auto choice = by_rule(rules_.alone, elements, element_bytes)) return *choice;
   if (!of_ranks_) return choose_known(elements, element_bytes, forecast);
   const Forecast of_nodes{nodes_.latest(forecast.arrivals_s), nodes_.latest(forecast.errors_s)};
   return for_ranks(choose_known(elements, element_bytes, of_nodes),
                    of_ranks_->choose(elements, element_bytes, forecast), elements,
                    forecast.arrivals_s);
+}
+
+// What does not work by node is for the ranks, whatever nodes they share.
+std::optional<Choice> Selector::by_rule(const Rules& rules, std::uint64_t elements,
+                                        std::size_t element_bytes) const {
+  const algorithms::Bucket bucket{elements * element_bytes, elements};
+  const auto ruled = rules.choose(ranks_, bucket, link_);
+  if (!ruled) return std::nullopt;
+  const auto [algorithm, segments] = *ruled;
+  if (by_node_ && !algorithm->by_node)
+    return of_ranks_ ? of_ranks_->by_rule(rules, elements, element_bytes) : std::nullopt;
+  Choice choice;
+  choice.key.algorithm = algorithm->name;
+  choice.key.segments = segments;
+  choice.price_s = NAN;
+  const std::vector<double> together(std::size_t(nodes_.ranks()), 0);
+  choice.key = nodes_.of_ranks(std::move(choice.key), elements, together);
+  return choice;
 }
 
 Choice Selector::for_ranks(Choice of_nodes, const Choice& of_ranks, std::uint64_t elements,
@@ -130,6 +156,7 @@ Choice Selector::best_of(const std::vector<Choice>& all, double margin_s, double
 }
 
 Choice Selector::choose_beside_others(std::uint64_t elements, std::size_t element_bytes) {
+  if (auto choice = by_rule(rules_.beside_others, elements, element_bytes)) return *choice;
   const Choice known = choose_known_beside_others(elements, element_bytes);
   if (!of_ranks_) return known;
   return for_ranks(known, of_ranks_->choose_beside_others(elements, element_bytes), elements,

@@ -10,6 +10,9 @@
 // A choice depends on the forecast's pattern class alone (selection/pattern.h) and is remembered
 // for it. Where ranks share nodes it is made among nodes (selection/nodes.h); what does not work by
 // node has to be cheaper though all ranks of a node send at once.
+//
+// Where all ranks arrive together and their machines were measured (selection/rules.h), that counts
+// instead.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -28,6 +32,7 @@
 #include "selection/pattern.h"
 #include "selection/price.h"
 #include "selection/rollout.h"
+#include "selection/rules.h"
 
 namespace patallreduce::selection {
 
@@ -36,7 +41,7 @@ struct Choice {
   // segment times, segment_time_s being 2. Otherwise, and if all arrive together, empty.
   ScheduleKey key;
   // The objective, in seconds from the first arrival, of the class: long gaps between arrivals
-  // are shortened in it, and what all ranks compute is left out.
+  // are shortened in it, and what all ranks compute is left out. NaN: by a rule.
   double price_s = 0;
 };
 
@@ -45,7 +50,8 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
   // link: between two ranks, of different nodes if they share any; node_of: as in
   // schedule/schedule.h; by_node: ranks stand for nodes. Throws ScheduleError if ranks < 1, or link
   // or nodes make no sense.
-  Selector(int ranks, Link link, std::vector<std::int32_t> node_of = {}, bool by_node = false);
+  Selector(int ranks, Link link, std::vector<std::int32_t> node_of = {}, bool by_node = false,
+           TunedRules rules = {});
   Selector(const Selector&) = delete;
 
   // The cheapest. Throws ScheduleError if the forecast is not (ranks) finite numbers, with errors
@@ -68,6 +74,8 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
     Choice choice;
   };
 
+  std::optional<Choice> by_rule(const Rules& rules, std::uint64_t elements,
+                                std::size_t element_bytes) const;
   Choice choose_known(std::uint64_t elements, std::size_t element_bytes, const Forecast& forecast);
   Choice choose_known_beside_others(std::uint64_t elements, std::size_t element_bytes);
   Choice for_ranks(Choice of_nodes, const Choice& of_ranks, std::uint64_t elements,
@@ -80,6 +88,8 @@ class Selector {  // thread-safe: the monitor's thread and the caller's may shar
   const Nodes nodes_;
   const int ranks_;  // or nodes
   const Link link_;
+  const bool by_node_;
+  const TunedRules rules_;
   const std::unique_ptr<Selector> of_ranks_;  // whatever nodes they share; null: they share none
   std::mutex mutex_;                          // over all below
   Pricer pricer_;

@@ -85,6 +85,40 @@ def left_open(algorithm: str, segments: int | None, arrivals_s: Sequence[float] 
     )
 
 
+def by_rule(
+    rules: _core.Rules,
+    collective: str,
+    elements: int,
+    element_bytes: int,
+    *,
+    ranks: int,
+    nodes: Sequence[int],
+    link: Link,
+) -> tuple[str, int] | None:
+    """Algorithm and segments by the rule for such a size; None: there is none.
+
+    Args:
+        rules: Of the collective.
+        collective: As of `algorithms`.
+        elements: Of the whole tensor, like element_bytes.
+        element_bytes: See there.
+        ranks: P.
+        nodes: (P,) the node of each rank; (): no two share one.
+        link: Between ranks.
+    """
+    ruled = rules.choose(ranks, elements, element_bytes, link)
+    if ruled is None:
+        return None
+    name, segments = ruled
+    if nodes and _core.find_algorithm(name, collective).by_node:
+        ruled = rules.choose(len(set(nodes)), elements, element_bytes, link)
+        assert ruled is not None
+        segments = min(-(-ruled[1] // ranks) * ranks, max(elements, 1))
+    if collective in _OF_BLOCKS:  # whose borders are segments' borders
+        segments = max(segments // ranks, 1) * ranks
+    return name, segments
+
+
 def settle(
     request: Request,
     rank: int,
@@ -93,6 +127,7 @@ def settle(
     selector: Callable[[], _core.Selector],
     *,
     nodes: Sequence[int] = (),
+    rules: Callable[[], _core.Rules] | None = None,
 ) -> _core.Call:
     """Check a request and fill in what it leaves open.
 
@@ -103,6 +138,8 @@ def settle(
         link: Gives the link; only called when something depends on it, since that may measure it.
         selector: Gives what "auto" asks; called under the same rule.
         nodes: (P,) the node of each rank; (): no two share one.
+        rules: Give what was measured of this collective, where no algorithm is named; of "auto"
+            the selector knows it. None: nothing was.
 
     Raises:
         ScheduleError, ValueError: what `Communicator.all_reduce` and `reduce` say.
@@ -113,18 +150,20 @@ def settle(
     message_bytes = elements * request.element_bytes
     name = request.algorithm or _core.usual_algorithm(request.collective).name
     segments, segment_time_s = request.segments, request.segment_time_s
+    forced = environment.get_count("SEGMENTS") or 0
     if name == "auto" and request.collective == "all_reduce":
         name = forced_algorithm() or ""
         if not name:
-            if request.beside_others and not hints:
-                chosen = selector().choose_beside_others(elements, request.element_bytes)
-            else:
-                together = [0.0] * ranks
-                chosen = selector().choose(elements, request.element_bytes, hints or together)
-            name, best, in_class, best_time_s, _ = chosen
-            if segments is None and environment.get_count("SEGMENTS") is None:
+            name, best, in_class, best_time_s = _chosen(request, hints or [0.0] * ranks, selector())
+            if segments is None and not forced:
                 # Arrivals of the pattern class: alike patterns share one compiled schedule.
                 segments, segment_time_s, hints = best, best_time_s, in_class
+    elif request.algorithm is None and rules is not None and not hints and (ruling := rules()):
+        size = (elements, request.element_bytes)
+        found = by_rule(ruling, request.collective, *size, ranks=ranks, nodes=nodes, link=link())
+        if found is not None:
+            name = found[0]
+            segments = segments if segments is not None or forced else found[1]
     known = _known(request.collective)
     if name not in known:
         raise _core.ScheduleError(
@@ -138,7 +177,6 @@ def settle(
     nodes = nodes if algorithm.by_node else ()
     parts = len(set(nodes)) or ranks
     if segments is None:
-        forced = environment.get_count("SEGMENTS") or 0
         segments = min(forced, max(elements, 1)) or algorithm.segments(
             parts, message_bytes, elements, link()
         )
@@ -166,6 +204,16 @@ def settle(
         ports=ports,
         **times,
     )
+
+
+def _chosen(
+    request: Request, arrivals_s: Sequence[float], selector: _core.Selector
+) -> tuple[str, int, list[float], float]:
+    """Algorithm, segments, arrivals of the pattern class, and segment time, of "auto"."""
+    size = (request.elements, request.element_bytes)
+    if request.beside_others and request.arrivals_s is None:
+        return selector.choose_beside_others(*size)[:4]
+    return selector.choose(*size, arrivals_s)[:4]
 
 
 def _root(request: Request, rank: int, ranks: int) -> int:

@@ -22,6 +22,7 @@ from patallreduce.communicator.rendezvous import mistakes_told
 from patallreduce.communicator.session import Session, checked_timeout
 from patallreduce.communicator.settings import checked_link, checked_transport, settings_here
 from patallreduce.communicator.tree_sum import Values, tree_reduce
+from patallreduce.communicator.tuned import tuning_here
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.networks import Network
 from patallreduce.records.iterations import Iteration
@@ -74,9 +75,12 @@ class Communicator(Collectives):
                 monitor = environment.get_flag("MONITOR") is not False
             flag("monitor", monitor, rank)
             known = checked_link(link, rank)
-            settings = settings_here(transport, monitor=monitor, link=known)
+            tuning = tuning_here("ucx", rank)
+            settings = settings_here(transport, monitor=monitor, link=known, tuning=tuning)
         connections = of_processes(process_group, timeout_s, settings, monitor=monitor)
-        super().__init__(Session(connections, timeout_s, known, gpu_transport=transport))
+        super().__init__(
+            Session(connections, timeout_s, known, gpu_transport=transport, tuning=tuning)
+        )
         self.session.start()
 
     @classmethod
@@ -117,6 +121,7 @@ class Communicator(Collectives):
         if len(skews_s) != ranks:
             raise ValueError(refused("clock_skews_s", f"{ranks}, one per rank", skews_s))
         environment.check()
+        tuning = tuning_here("loopback", None)
         connections = of_threads(
             ranks,
             monitor=monitor,
@@ -125,7 +130,7 @@ class Communicator(Collectives):
             nodes=nodes,
         )
         made = [
-            Session(of_rank, timeout_s, known, clock_skew_s=skew_s)
+            Session(of_rank, timeout_s, known, clock_skew_s=skew_s, tuning=tuning)
             for of_rank, skew_s in zip(connections, skews_s, strict=True)
         ]
         starts = [threading.Thread(target=session.start) for session in made]

@@ -25,6 +25,7 @@ VARIABLES = {
     "SOCKET_IFNAME": "network device for UCX, as UCX_NET_DEVICES",
     "SPIN_S": "seconds an idle engine spins before it sleeps (over sockets: callers only)",
     "TIMEOUT_S": "deadline of every collective, seconds (default 300)",
+    "TUNING_FILE": "rules that `python -m patallreduce tune` measured, for what is left to auto",
     "TRANSPORT": "transport that transport='auto' stands for",
     "UCX": "wheel, system, or the path of libucp.so.0",
     "VECTOR": "portable, avx2 or avx512: the most that reductions may use",

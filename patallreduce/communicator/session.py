@@ -30,6 +30,7 @@ from patallreduce.communicator.profile import bucket_range
 from patallreduce.communicator.settler import Arguments, Settler
 from patallreduce.communicator.tickets import Ticket
 from patallreduce.communicator.work import Completer, Work
+from patallreduce.decisions.rules import TuningFile
 from patallreduce.pricing.link import Link
 
 _log = logging.getLogger("patallreduce")
@@ -50,6 +51,7 @@ class Session:
         link: Latency and bandwidth between ranks; None: measured when it is first needed.
         clock_skew_s: Seconds to add to this rank's clock in its progress reports.
         gpu_transport: As of `Communicator`.
+        tuning: What was measured of such machines; None: nothing.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Session:
         *,
         clock_skew_s: float = 0.0,
         gpu_transport: str = "auto",
+        tuning: TuningFile | None = None,
     ) -> None:
         self.transport = connections.transport
         self.timeout_s = timeout_s
@@ -79,7 +82,14 @@ class Session:
         self.nodes = list(connections.nodes)  # as of Communicator
         self.meter = LinkMeter(self.engine, rank, ranks, timeout_s, self.nodes)
         self.settler = Settler(
-            self.engine, self.meter, rank, ranks, self.nodes, link=link, monitor=self.monitor
+            self.engine,
+            self.meter,
+            rank,
+            ranks,
+            self.nodes,
+            link=link,
+            monitor=self.monitor,
+            tuning=tuning,
         )
         self.tree_reducer = _core.TreeReducer(self.engine)
         self.gpus = Gpus(self.engine, connections.rendezvous, gpu_transport, timeout_s)

@@ -13,6 +13,7 @@ from patallreduce.arguments import nearest, refused
 from patallreduce.communicator import environment
 from patallreduce.communicator.calls import forced_algorithm
 from patallreduce.communicator.gpus import TRANSPORTS
+from patallreduce.decisions.rules import TuningFile
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.networks import Network
 
@@ -41,7 +42,9 @@ def checked_link(link: Link | Network | None, rank: int | None = None) -> Link |
     return link
 
 
-def settings_here(transport: str, *, monitor: bool, link: Link | None) -> Settings:
+def settings_here(
+    transport: str, *, monitor: bool, link: Link | None, tuning: TuningFile | None
+) -> Settings:
     """This rank's settings; the arguments are those of `Communicator`.
 
     Raises:
@@ -52,6 +55,7 @@ def settings_here(transport: str, *, monitor: bool, link: Link | None) -> Settin
         "transport (or PATALLREDUCE_TRANSPORT)": repr(transport),
         "monitor (or PATALLREDUCE_MONITOR)": repr(monitor),
         "link": repr(link),
+        "rules by PATALLREDUCE_TUNING_FILE": "none" if tuning is None else tuning.digest(),
         "PATALLREDUCE_NODES": repr(environment.get_flag("NODES") is not False),
         "PATALLREDUCE_ALGORITHM": repr(forced_algorithm()),
         "PATALLREDUCE_SEGMENTS": repr(environment.get_count("SEGMENTS")),

@@ -14,6 +14,8 @@ from patallreduce.communicator.calls import REPRODUCIBLE, Request, intended, lef
 from patallreduce.communicator.given import GivenSchedules
 from patallreduce.communicator.link_meter import LinkMeter
 from patallreduce.communicator.tensors import check_tensor, dtype_of
+from patallreduce.communicator.tuned import tuning_for
+from patallreduce.decisions.rules import TuningFile
 from patallreduce.pricing.link import Link
 
 _CALLS_KEPT = 1024
@@ -87,6 +89,7 @@ class Settler:
         nodes: (P,) the node of each rank; (): no two share one.
         link: Latency and bandwidth between ranks (of different nodes), if they are known.
         monitor: Is told the link, for its plans; None: there are no plans.
+        tuning: What was measured of such machines; None: nothing, the model decides.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Settler:
         *,
         link: Link | None,
         monitor: _core.Monitor | None,
+        tuning: TuningFile | None = None,
     ) -> None:
         self._meter = meter
         self._rank = rank
@@ -107,6 +111,7 @@ class Settler:
         self._link = link
         self._monitor = monitor
         self._monitor_can_choose = False
+        self._tuning = tuning if link is None else tuning_for(tuning, link, rank)
         self._selector: _core.Selector | None = None
         self._given = GivenSchedules(engine)
         self._settled: dict[tuple[int, torch.dtype, Arguments], Settled] = {}
@@ -117,20 +122,41 @@ class Settler:
         """Latency and bandwidth between ranks. Collective the first time, unless it was given."""
         if self._link is None:
             self._link = self._meter.measure(torch.float32)
+            self._tuning = tuning_for(self._tuning, self._link, self._rank)
         if self._monitor is not None and not self._monitor_can_choose:
             self._monitor_can_choose = True
-            self._monitor.set_planner(
-                _core.Planner(self._ranks, self._link, node_of=self._nodes, most_wait=_MOST_WAIT),
-                1 / self._link.bytes_per_s,
+            planner = _core.Planner(
+                self._ranks,
+                self._link,
+                node_of=self._nodes,
+                most_wait=_MOST_WAIT,
+                alone=self.rules("all_reduce"),
+                beside_others=self.rules("all_reduce", beside_others=True),
             )
+            self._monitor.set_planner(planner, 1 / self._link.bytes_per_s)
         return self._link
 
     @property
     def selector(self) -> _core.Selector:
         """Prices the algorithms on this link. Collective the first time, as `link`."""
         if self._selector is None:
-            self._selector = _core.Selector(self._ranks, self.link, self._nodes)
+            self._selector = _core.Selector(
+                self._ranks,
+                self.link,
+                self._nodes,
+                alone=self.rules("all_reduce"),
+                beside_others=self.rules("all_reduce", beside_others=True),
+            )
         return self._selector
+
+    def rules(self, collective: str, *, beside_others: bool = False) -> _core.Rules:
+        """What was measured of a collective among these ranks. Collective the first time."""
+        if self._tuning is not None and self._link is None:
+            _ = self.link  # of another link the rules are left aside
+        if self._tuning is None:
+            return _core.Rules()
+        nodes = len(set(self._nodes)) or self._ranks
+        return self._tuning.rules_for(collective, self._ranks, nodes, beside_others=beside_others)
 
     def settle(self, tensor: torch.Tensor, asked: Arguments) -> Settled:
         """Check tensor and arguments and settle what they leave open.
@@ -162,6 +188,7 @@ class Settler:
             lambda: self.link,
             lambda: self.selector,
             nodes=self._nodes,
+            rules=lambda: self.rules(asked.collective),
         )
         settled = self._settled[key] = Settled(call, self._may_plan(tensor, asked))
         return settled

@@ -310,8 +310,8 @@ MUTANTS = [
     Mutant(
         "calls without plans are priced as if they knew who is late",
         PLANNER,
-        "key.segments, false}",
-        "key.segments, true}",
+        "segments, false}",
+        "segments, true}",
     ),
     Mutant(
         "what plans would have won is forgotten",

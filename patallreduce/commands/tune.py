@@ -1,0 +1,145 @@
+"""`python -m patallreduce tune`: measure which algorithm is fastest here, and keep it for jobs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from pathlib import Path
+
+import torch.distributed as dist
+
+from patallreduce.commands import Commands
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.decisions.rules import FileRule, Range, TuningFile, fitted, load
+from patallreduce.decisions.times import Case, Times, read_times
+from patallreduce.text.table import text_table
+from patallreduce.text.units import bytes_text, ms_text, parse_bytes
+from patallreduce.tuning.measuring import COLLECTIVES
+from patallreduce.tuning.session import Journal, cases_of, machine_of, tune
+
+_SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB")
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the command line; it returns what is to be printed."""
+    parser = commands.add_parser(
+        "tune",
+        help="measure which algorithm is fastest on these ranks, for auto to go by",
+        description="Start it as a job is started: torchrun --nnodes 2 --nproc-per-node 4 "
+        "-m patallreduce tune. Jobs use the file where PATALLREDUCE_TUNING_FILE names it.",
+    )
+    parser.add_argument("--budget", type=float, default=60, metavar="S", help="seconds (60)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("tuning.json"), help="the tuning file (%(default)s)"
+    )
+    parser.add_argument(
+        "--times",
+        type=Path,
+        help="what is measured, as JSON lines, gone on with if it is there (OUT with .jsonl); "
+        "with --show: for what else was measured",
+    )
+    parser.add_argument(
+        "--collectives", nargs="+", default=["all_reduce"], choices=COLLECTIVES, help="all_reduce"
+    )
+    parser.add_argument(
+        "--bytes", nargs="+", type=parse_bytes, default=list(map(parse_bytes, _SIZES)),
+        help=f"of the whole tensor ({' '.join(_SIZES)})",
+    )  # fmt: skip
+    parser.add_argument("--show", type=Path, metavar="FILE", help="print a tuning file's rules")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Measure, or show; the text is what to print, "" but on rank 0."""
+    if options.show:
+        times = None if options.times is None else read_times(options.times)[1]
+        return shown(load(options.show), times)
+    if not 0 < options.budget < math.inf:
+        raise ValueError(f"--budget: expected seconds > 0, got {options.budget}")
+    if "RANK" not in os.environ:
+        raise ValueError(
+            "expected RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, as of a "
+            "job: torchrun --nproc-per-node 4 -m patallreduce tune"
+        )
+    dist.init_process_group("gloo")
+    try:
+        with Communicator(monitor=False) as comm:
+            return _tuned(comm, options)
+    finally:
+        dist.destroy_process_group()
+
+
+def _tuned(comm: Communicator, options: argparse.Namespace) -> str:
+    machine = machine_of(comm)
+    path = options.times or options.out.with_suffix(".jsonl")
+    journal = Journal(path, machine) if comm.rank == 0 else None
+    cases = cases_of(comm, options.collectives, sorted(set(options.bytes)))
+    tune(comm, cases, options.budget, journal, lambda line: print(line, file=sys.stderr))
+    if journal is None:
+        return ""
+    file = fitted(journal.times, machine)
+    file.save(options.out)
+    return f"{shown(file, journal.times)}\n{options.out}"
+
+
+def shown(file: TuningFile, times: Times | None = None) -> str:
+    """The rules as a table, and beside each, where times are at hand, what was measured for it."""
+    rows = [
+        [
+            rule.collective,
+            _range(rule.ranks),
+            _range(rule.nodes),
+            "several" if rule.beside_others else "one",
+            _sizes(rule.message_bytes),
+            str(rule.method.algorithm),
+            bytes_text(rule.method.segment_bytes) if rule.method.segment_bytes else "own",
+            _why(rule, times),
+        ]
+        for rule in file.rules
+    ]
+    headings = [
+        "collective", "ranks", "nodes", "in flight", "bytes", "algorithm", "segments", "measured",
+    ]  # fmt: skip
+    return text_table(headings, rows, left=(0, 4, 5, 7))
+
+
+# The case in the middle of the rule: its method, and the fastest other one.
+def _why(rule: FileRule, times: Times | None) -> str:
+    cases = [case for case in times.cases() if _is_for(rule, case)] if times else []
+    if times is None or not cases:
+        return ""
+    case = cases[len(cases) // 2]
+    medians_s = times.medians_s(case)
+    if rule.method not in medians_s:
+        return ""
+    others = {str(method): s for method, s in medians_s.items() if method != rule.method}
+    told = f"{bytes_text(case.message_bytes)}: {ms_text(medians_s[rule.method])} ms"
+    if not others:
+        return told
+    name = min(others, key=others.__getitem__)
+    return f"{told}; {name} {ms_text(others[name])}"
+
+
+def _is_for(rule: FileRule, case: Case) -> bool:
+    first, last = rule.message_bytes
+    return first <= case.message_bytes <= last and rule.matches(
+        case.collective, case.ranks, case.nodes, beside_others=case.beside_others
+    )
+
+
+def _range(of: Range) -> str:
+    first, last = of
+    if first == last:
+        return f"{first:g}"
+    return f"{first:g} to {last:g}" if last < math.inf else f"from {first:g}"
+
+
+def _sizes(of: Range) -> str:
+    first, last = of
+    if last == math.inf:
+        return f"from {bytes_text(int(first))}"
+    return f"up to {bytes_text(int(last))}" if first == 0 else (
+        f"{bytes_text(int(first))} to {bytes_text(int(last))}"
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""What was measured: seconds by case and method, kept as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Machine = dict[str, Any]  # what tells one from another, see `rules.machine_of`
+
+
+class Case(NamedTuple):
+    """What is decided about; all ranks arrive together.
+
+    Args:
+        collective: As of `patallreduce.algorithms`.
+        ranks: P.
+        nodes: Of them; P where no two share one.
+        message_bytes: Of the whole tensor.
+        beside_others: Others like it are in flight.
+    """
+
+    collective: str
+    ranks: int
+    nodes: int
+    message_bytes: int
+    beside_others: bool
+
+
+class Method(NamedTuple):
+    """What is decided: an algorithm, and bytes per segment, about; 0: as its own rule cuts."""
+
+    algorithm: str
+    segment_bytes: int = 0
+
+    def __str__(self) -> str:
+        """Such as ring/32768."""
+        return f"{self.algorithm}/{self.segment_bytes}" if self.segment_bytes else self.algorithm
+
+
+class Times:
+    """Seconds of each case by each method: several values of each, of the last rank to be done."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[Case, dict[Method, list[float]]] = defaultdict(dict)
+
+    def add(self, case: Case, method: Method, seconds: Iterable[float]) -> None:
+        """Note further values; ValueError unless all are numbers > 0."""
+        values = list(seconds)
+        if not values or not all(0 < value < math.inf for value in values):
+            raise ValueError(f"seconds: expected numbers > 0, got {values!r}")
+        self._seconds[case].setdefault(method, []).extend(values)
+
+    def cases(self) -> list[Case]:
+        """Every case of which anything is known, in order."""
+        return sorted(case for case, methods in self._seconds.items() if methods)
+
+    def medians_s(self, case: Case) -> dict[Method, float]:
+        """Of each method, the fastest first."""
+        medians = {m: statistics.median(values) for m, values in self._seconds[case].items()}
+        return dict(sorted(medians.items(), key=lambda item: item[1]))
+
+    def count(self, case: Case, method: Method) -> int:
+        """How many values there are."""
+        return len(self._seconds[case].get(method, ()))
+
+    def lines(self) -> Iterator[str]:
+        """As `read` reads them, one for each case and method."""
+        for case in self.cases():
+            for method, seconds in self._seconds[case].items():
+                yield line_of(case, method, seconds)
+
+
+def line_of(case: Case, method: Method, seconds: Iterable[float]) -> str:
+    """One line of a file of times."""
+    return json.dumps({**case._asdict(), **method._asdict(), "seconds": list(seconds)})
+
+
+def header_of(machine: Machine) -> str:
+    """The first line of a file of times."""
+    return json.dumps({"patallreduce": "times", "version": 1, "machine": machine})
+
+
+def read_times(path: str | Path) -> tuple[Machine, Times]:
+    """Read a file of times. A last line that was cut off is left out: nothing else is lost.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no such file; the message names the line and what was expected.
+    """
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    times = Times()
+    machine: Machine | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            if machine is None:
+                machine = _machine(entry)
+                continue
+            case = Case(**{name: entry[name] for name in Case._fields})
+            method = Method(**{name: entry[name] for name in Method._fields})
+            times.add(case, method, entry["seconds"])
+        except (ValueError, TypeError, KeyError) as error:
+            if number == len(lines) > 1 and isinstance(error, json.JSONDecodeError):
+                break
+            what = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"{path}, line {number}: expected a line of times: {what}") from None
+    if machine is None:
+        raise ValueError(f"{path}: expected a file of times that `tune` wrote, got an empty one")
+    return machine, times
+
+
+def _machine(entry: Any) -> Machine:
+    if not isinstance(entry, dict) or entry.get("patallreduce") != "times":
+        raise ValueError("a file that `tune` wrote")
+    if entry.get("version") != 1:
+        raise ValueError(f"version 1, got {entry.get('version')!r}")
+    machine = entry["machine"]
+    if not isinstance(machine, dict):
+        raise ValueError(f"the machine, got {machine!r}")
+    return machine

@@ -1,0 +1,128 @@
+"""Measures a case by a method on the ranks of a communicator; what is wrong counts for nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+from patallreduce import _core
+from patallreduce.communicator.calls import by_rule
+from patallreduce.communicator.communicator import Communicator
+from patallreduce.communicator.settler import Arguments
+from patallreduce.decisions.times import Case, Method
+
+COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
+GLOO = Method("gloo")  # the baseline beside ours: torch's own, on the processor
+OTHERS = 7  # in flight beside one; as csrc/selection/selector.cpp has it
+ANY_SIZE = 2**63
+ELEMENT_BYTES = 4  # float32
+_PERIOD = 13  # of the values in a tensor
+_BY_GLOO: dict[str, Callable[[torch.Tensor], object]] = {
+    "all_reduce": dist.all_reduce,
+    "reduce": lambda tensor: dist.reduce(tensor, 0),
+    "broadcast": lambda tensor: dist.broadcast(tensor, 0),
+}
+
+
+def has_baseline(case: Case) -> bool:
+    """Whether torch's own can be measured beside ours."""
+    gloo = dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo"
+    return gloo and case.collective in _BY_GLOO and not case.beside_others
+
+
+def elements_of(case: Case) -> int:
+    """Of the tensor; where it is blocks of the ranks, these are equal."""
+    elements = max(case.message_bytes // ELEMENT_BYTES, 1)
+    if case.collective in ("all_gather", "reduce_scatter"):
+        elements = max(elements // case.ranks, 1) * case.ranks
+    return elements
+
+
+def _usual(collective: str) -> str:
+    """Whatever a tuning file says."""
+    return _core.usual_algorithm(collective).name
+
+
+class Measuring:
+    """Collective: all ranks call it with the same arguments, while nothing else runs."""
+
+    def __init__(self, comm: Communicator) -> None:
+        self._comm = comm
+
+    def seconds(self, case: Case, method: Method, repeats: int) -> list[float]:
+        """Seconds from a barrier until the last rank is done, for one of those in flight.
+
+        A first run is not counted; its result is checked.
+
+        Raises:
+            RuntimeError: A result is wrong on some rank.
+            ScheduleError: No such algorithm.
+        """
+        in_flight = 1 + OTHERS if case.beside_others else 1
+        tensors = [self._filled(case) for _ in range(in_flight)]
+        self._run(case, method, tensors)
+        right = all(self._is_right(case, tensor) for tensor in tensors)
+        if not self._over_ranks([float(right)], "min")[0]:
+            raise RuntimeError(f"{method} gave a wrong result of {case} on a rank: not counted")
+        own_s = []
+        for _ in range(repeats):
+            self._comm.barrier()
+            start_s = time.monotonic()
+            self._run(case, method, tensors)
+            own_s.append((time.monotonic() - start_s) / in_flight)
+        return self._over_ranks(own_s, "max")
+
+    def agreed(self, values: list[int]) -> list[int]:
+        """Rank 0's values, on all ranks."""
+        told = torch.tensor(values, dtype=torch.int64)
+        self._comm.broadcast(told, 0, _usual("broadcast"))
+        return told.tolist()
+
+    def _over_ranks(self, values: list[float], op: str) -> list[float]:
+        shared = torch.tensor(values, dtype=torch.float64)
+        self._comm.all_reduce(shared, op, _usual("all_reduce"), segments=1)
+        return [float(value) for value in shared]
+
+    def _run(self, case: Case, method: Method, tensors: list[torch.Tensor]) -> None:
+        if method == GLOO:
+            for tensor in tensors:
+                _BY_GLOO[case.collective](tensor)
+            return
+        comm = self._comm
+        rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
+        size = (tensors[0].numel(), tensors[0].element_size())
+        nodes = comm.session.nodes
+        ruled = by_rule(
+            rules, case.collective, *size, ranks=comm.ranks, nodes=nodes, link=comm.link
+        )
+        assert ruled is not None
+        algorithm, segments = ruled
+        asked = Arguments(algorithm=algorithm, segments=segments, collective=case.collective)
+        for work in [comm.session.run(tensor, asked) for tensor in tensors]:
+            work.wait()
+
+    # Small whole numbers: their sums are exact, in any order.
+    def _filled(self, case: Case) -> torch.Tensor:
+        return self._pattern(case) * (self._comm.rank + 1)
+
+    def _pattern(self, case: Case) -> torch.Tensor:
+        return (torch.arange(elements_of(case)) % _PERIOD).to(torch.float32)
+
+    def _is_right(self, case: Case, tensor: torch.Tensor) -> bool:
+        rank, ranks = self._comm.rank, case.ranks
+        total = ranks * (ranks + 1) // 2
+        pattern = self._pattern(case)
+        if case.collective == "all_reduce":
+            return torch.equal(tensor, pattern * total)
+        if case.collective == "reduce":
+            return rank != 0 or torch.equal(tensor, pattern * total)
+        if case.collective == "broadcast":
+            return torch.equal(tensor, pattern)
+        by_rank, expected = tensor.view(ranks, -1), pattern.view(ranks, -1)
+        if case.collective == "reduce_scatter":
+            return torch.equal(by_rank[rank], expected[rank] * total)
+        factors = torch.arange(1, ranks + 1, dtype=torch.float32).view(-1, 1)
+        return torch.equal(by_rank, expected * factors)
