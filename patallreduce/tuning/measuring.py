@@ -52,10 +52,13 @@ class Measuring:
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
 
-    def seconds(self, case: Case, method: Method, repeats: int) -> list[float]:
+    def seconds(
+        self, case: Case, method: Method, repeats: int, *, segments: int | None = None
+    ) -> list[float]:
         """Seconds from a barrier until the last rank is done, for one of those in flight.
 
-        A first run is not counted; its result is checked.
+        A first run is not counted; its result is checked. `segments`: so many, whatever the method
+        says.
 
         Raises:
             RuntimeError: A result is wrong on some rank.
@@ -63,7 +66,7 @@ class Measuring:
         """
         in_flight = 1 + OTHERS if case.beside_others else 1
         tensors = [self._filled(case) for _ in range(in_flight)]
-        self._run(case, method, tensors)
+        self._run(case, method, tensors, segments)
         right = all(self._is_right(case, tensor) for tensor in tensors)
         if not self._over_ranks([float(right)], "min")[0]:
             raise RuntimeError(f"{method} gave a wrong result of {case} on a rank: not counted")
@@ -71,7 +74,7 @@ class Measuring:
         for _ in range(repeats):
             self._comm.barrier()
             start_s = time.monotonic()
-            self._run(case, method, tensors)
+            self._run(case, method, tensors, segments)
             own_s.append((time.monotonic() - start_s) / in_flight)
         return self._over_ranks(own_s, "max")
 
@@ -86,20 +89,24 @@ class Measuring:
         self._comm.all_reduce(shared, op, _usual("all_reduce"), segments=1)
         return [float(value) for value in shared]
 
-    def _run(self, case: Case, method: Method, tensors: list[torch.Tensor]) -> None:
+    def _run(
+        self, case: Case, method: Method, tensors: list[torch.Tensor], segments: int | None
+    ) -> None:
         if method == GLOO:
             for tensor in tensors:
                 _BY_GLOO[case.collective](tensor)
             return
         comm = self._comm
-        rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
-        size = (tensors[0].numel(), tensors[0].element_size())
-        nodes = comm.session.nodes
-        ruled = by_rule(
-            rules, case.collective, *size, ranks=comm.ranks, nodes=nodes, link=comm.link
-        )
-        assert ruled is not None
-        algorithm, segments = ruled
+        algorithm = method.algorithm
+        if segments is None:
+            rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
+            size = (tensors[0].numel(), tensors[0].element_size())
+            nodes = comm.session.nodes
+            ruled = by_rule(
+                rules, case.collective, *size, ranks=comm.ranks, nodes=nodes, link=comm.link
+            )
+            assert ruled is not None
+            algorithm, segments = ruled
         asked = Arguments(algorithm=algorithm, segments=segments, collective=case.collective)
         for work in [comm.session.run(tensor, asked) for tensor in tensors]:
             work.wait()

@@ -20,7 +20,9 @@ from patallreduce.pricing.schedules import algorithms, schedule
 from patallreduce.pricing.simulation import simulate
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, elements_of
 
-_REPEATS, _MOST_REPEATS = 3, 15
+_LEAST_REPEATS, _MOST_REPEATS = 3, 100
+_LONG_S = 0.02  # of the repeats of what is short
+_MOST_AGAIN = 5  # times
 _MOST_SLOWER = 3.0  # by the model, than what was measured: not worth measuring
 _NEAR = 1.05
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
@@ -97,8 +99,9 @@ class Search:
         near = [method for method in ours if ours[method] <= _NEAR * min(ours.values())]
         for method in near if len(near) > 1 else ():
             count = times.count(case, method)
-            if count < _MOST_REPEATS:
-                yield count, _work(case, method, ours[method])
+            work = _work(case, method, ours[method])
+            if count < _MOST_AGAIN * work.repeats:
+                yield count // work.repeats, work
 
     def _segments(self, case: Case, method: Method) -> int:
         rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
@@ -137,5 +140,6 @@ class Search:
 
 
 def _work(case: Case, method: Method, once_s: float) -> Work:
-    runs = (_REPEATS + 1) * (1 + OTHERS if case.beside_others else 1)
-    return Work(case, method, _REPEATS, runs * once_s)
+    once_s *= 1 + OTHERS if case.beside_others else 1
+    repeats = min(max(int(_LONG_S / once_s), _LEAST_REPEATS), _MOST_REPEATS)
+    return Work(case, method, repeats, (repeats + 1) * once_s)

@@ -1,0 +1,1 @@
+"""What decisions that were measured cost where nobody measured."""

@@ -1,0 +1,92 @@
+"""Do decisions that were measured hold at sizes that were not? Rules against model and defaults.
+
+    python -m benchmarks.tuned --network 200mbit --ranks 8
+
+Tunes the ranks of the lab within a budget, as `python -m patallreduce tune` does, at some sizes;
+then measures others, in between. The penalty of a choice is what it takes over the fastest of all
+that may be the fastest (by the model within half of it), less one: of the rules, of the model, and
+of each collective's usual algorithm. Choices within the 5 % that TUNE07 counts as ties are told.
+Prints a table, and keeps one JSON line for each size that was held out.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.lab.arguments import add_network, add_out, command_line
+from benchmarks.lab.plan import Record, end_on_sigterm, make_plan, run_plan, write_records
+from patallreduce.decisions.functions import Penalty, penalty
+from patallreduce.decisions.times import Method
+from patallreduce.tuning.measuring import COLLECTIVES
+
+SIZES = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20]
+WHO = ("rules", "model", "usual")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = command_line("tuned", __doc__)
+    add_network(parser)
+    parser.set_defaults(bytes=SIZES)
+    parser.add_argument("--collectives", nargs="+", default=list(COLLECTIVES), choices=COLLECTIVES)
+    parser.add_argument("--budget-s", type=float, default=60.0, help="of tuning (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=5, help="of what was held out")
+    add_out(parser, "out/tuned", 900.0)
+    return parser.parse_args()
+
+
+def held_out(sizes: list[int]) -> list[int]:
+    """One size between each and the next, at no power of two."""
+    return [3 * size // 2 // 4 * 4 for size in sizes[:-1]]
+
+
+def penalty_of(who: str, records: list[Record]) -> Penalty:
+    """Over the sizes that were held out."""
+    by_size = {}
+    chosen = {}
+    for number, record in enumerate(records):
+        by_size[number, 0] = {Method(way): s for way, s in record["seconds"].items()}
+        chosen[number] = Method(record["chosen"][who])
+    return penalty(lambda number, _: chosen[number], by_size)
+
+
+def table(records: list[Record]) -> Table:
+    """Penalties by collective and overall."""
+    shown = Table(title="penalty at sizes that were held out, %: mean, 90 %, most; ties within 5 %")
+    for heading in ("collective", "sizes", *WHO):
+        shown.add_column(heading, justify="left" if heading == "collective" else "right")
+    names = dict.fromkeys((r["collective"], r["beside_others"]) for r in records)
+    groups = {
+        f"{name}{' beside others' if beside else ''}": [
+            r for r in records if (r["collective"], r["beside_others"]) == (name, beside)
+        ]
+        for name, beside in names
+    }
+    for name, of in {**groups, "all": records}.items():
+        shown.add_row(name, str(len(of)), *(_text(penalty_of(who, of)) for who in WHO))
+    return shown
+
+
+def _text(of: Penalty) -> str:
+    return f"{of.mean:.1%}, {of.ninety:.1%}, {of.most:.1%}; {of.ties:.0%}"
+
+
+def main() -> None:
+    """Measure and tell."""
+    options = parse_arguments()
+    end_on_sigterm()
+    plan = make_plan(options, "ranks.jsonl", held_out=held_out(sorted(options.bytes)))
+    records = run_plan(plan, options.ranks, "benchmarks.tuned.worker")
+    write_records(options.out / "tuned.jsonl", records)
+    console = Console(width=120)
+    console.print(table(records))
+    console.print(
+        f"tuned in {records[0]['tuned_s']:.1f} s; the file has {records[0]['file_bytes']} bytes"
+    )
+
+
+if __name__ == "__main__":
+    main()
