@@ -17,13 +17,24 @@ from tests.figures import (
     ports,
     reproducible,
     training,
+    tuned,
 )
 from tests.figures.not_measured import NOT_MEASURED
 from tests.figures.records import RESULTS, ROOT, Figure, load
 
 FIGURES = [
     figure
-    for subject in (training, nodes, ports, collectives, demo, costs, reproducible, architecture)
+    for subject in (
+        training,
+        nodes,
+        ports,
+        collectives,
+        demo,
+        costs,
+        reproducible,
+        architecture,
+        tuned,
+    )
     for figure in subject.figures()
 ]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))

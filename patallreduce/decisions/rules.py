@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,14 +252,16 @@ def _is_count(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MOST
 
 
-TIE = 0.03  # of the faster: two methods that are as fast for what anybody can measure
+TIE = 0.03  # of the faster: nobody notices less
+_CLEAR = 2.0  # standard errors, beyond that
 
 
 def fitted(times: Times, machine: Machine) -> TuningFile:
     """The rules by which every case that was measured gets its fastest method, or one as fast.
 
     Between two sizes the border is in the middle of their logarithms, and beyond the outermost
-    nothing changes (TUNE07, section 5.3.3). Of methods as fast the one of the size before is kept.
+    nothing changes (TUNE07, section 5.3.3). What is not clearly faster than the usual algorithm, or
+    than the method of the size before, is not taken.
     """
     series: dict[tuple[str, int, int, bool], list[Case]] = {}
     for case in times.cases():
@@ -284,18 +286,20 @@ def fitted(times: Times, machine: Machine) -> TuningFile:
 def _chosen(times: Times, cases: Sequence[Case]) -> list[tuple[int, Method]]:
     chosen: list[tuple[int, Method]] = []
     for case in sorted(cases, key=lambda case: case.message_bytes):
-        ours = {m: s for m, s in times.medians_s(case).items() if m.algorithm in _ours(case)}
-        if not ours:
-            continue
-        fastest = min(ours, key=ours.__getitem__)
-        before = chosen[-1][1] if chosen else fastest
-        as_fast = before in ours and ours[before] <= ours[fastest] * (1 + TIE)
-        chosen.append((case.message_bytes, before if as_fast else fastest))
+        ours = [m for m in times.medians_s(case) if m.algorithm in algorithms(case.collective)]
+        if ours:
+            before = [method for _, method in chosen[-1:]]
+            usual = Method(_core.usual_algorithm(case.collective).name)
+            preferred = [m for m in (*before, usual) if m in ours]
+            as_fast = [m for m in preferred if not _slower(times, case, m, ours[0])]
+            chosen.append((case.message_bytes, [*as_fast, ours[0]][0]))
     return chosen
 
 
-def _ours(case: Case) -> Iterable[str]:
-    return algorithms(case.collective)
+def _slower(times: Times, case: Case, method: Method, fastest: Method) -> bool:
+    medians_s = times.medians_s(case)
+    error_s = math.hypot(*(times.error_s(case, one) for one in (method, fastest)))
+    return medians_s[method] > medians_s[fastest] * (1 + TIE) + _CLEAR * error_s
 
 
 def _runs(chosen: Sequence[tuple[int, Method]]) -> list[tuple[int, float, Method]]:

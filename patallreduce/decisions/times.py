@@ -42,6 +42,10 @@ class Method(NamedTuple):
         return f"{self.algorithm}/{self.segment_bytes}" if self.segment_bytes else self.algorithm
 
 
+# Of a median, in median distances of single values, where these are normal.
+_ERROR_PER_OFF = 1.4826 * math.sqrt(math.pi / 2)
+
+
 class Times:
     """Seconds of each case by each method: several values of each, of the last rank to be done."""
 
@@ -63,6 +67,13 @@ class Times:
         """Of each method, the fastest first."""
         medians = {m: statistics.median(values) for m, values in self._seconds[case].items()}
         return dict(sorted(medians.items(), key=lambda item: item[1]))
+
+    def error_s(self, case: Case, method: Method) -> float:
+        """By how much its median may be off: a standard error, of as many values as there are."""
+        values = self._seconds[case][method]
+        middle = statistics.median(values)
+        off = statistics.median(abs(value - middle) for value in values)
+        return _ERROR_PER_OFF * off / math.sqrt(len(values))
 
     def count(self, case: Case, method: Method) -> int:
         """How many values there are."""

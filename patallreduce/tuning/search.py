@@ -22,7 +22,7 @@ from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, eleme
 
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100
 _LONG_S = 0.02  # of the repeats of what is short
-_MOST_AGAIN = 5  # times
+_MOST_AGAIN = 20  # times
 _MOST_SLOWER = 3.0  # by the model, than what was measured: not worth measuring
 _NEAR = 1.05
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule

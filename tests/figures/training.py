@@ -171,7 +171,7 @@ def jobs() -> Iterator[Figure]:
     )
     yield Figure(PAGE, text, "mean", file)
     best_s = [min(record["paces_s"].values()) for record in records]
-    for name in ("ring", "slt", "slt_by_bucket", "prr", "own"):
+    for name in ("ring", "slt", "slt_by_bucket", "prr", "direct_exchange", "own"):
         fixed = [r["paces_s"][name] / s for r, s in zip(records, best_s, strict=True)]
         row = f"| {share(1.02, fixed)} | {share(1.05, fixed)} | {max(fixed):.2f} |"
         yield Figure(PAGE, row, "mean", file)
