@@ -23,6 +23,7 @@ from patallreduce.communicator.calls import by_rule
 from patallreduce.decisions.rules import fitted
 from patallreduce.decisions.times import Case, Method, Times
 from patallreduce.ending import end_rank
+from patallreduce.pricing.selection import cheapest
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, Measuring, elements_of
 from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import Journal, cases_of, machine_of, tune
@@ -120,9 +121,11 @@ def _segments(case: Case, method: Method, comm: pat.Communicator) -> Way:
 
 
 def _by_model(model: _core.Selector, case: Case, comm: pat.Communicator) -> Way:
-    if case.collective != "all_reduce":
-        return _segments(case, Method(_core.usual_algorithm(case.collective).name), comm)
     size = (elements_of(case), ELEMENT_BYTES)
+    if case.collective != "all_reduce":
+        message = (case.ranks, ELEMENT_BYTES * size[0], size[0])
+        name = cheapest(case.collective, *message, link=comm.link, nodes=comm.nodes)
+        return _segments(case, Method(name), comm)
     if case.beside_others:
         return model.choose_beside_others(*size)[:2]
     return model.choose(*size, [0.0] * comm.ranks)[:2]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from patallreduce._core import TransportError
 from patallreduce.commands import Commands
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.decisions.rules import FileRule, Range, TuningFile, fitted, load
@@ -63,10 +64,14 @@ def run(options: argparse.Namespace) -> str:
             "expected RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, as of a "
             "job: torchrun --nproc-per-node 4 -m patallreduce tune"
         )
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        raise ValueError("expected 2 ranks or more, got 1, which has nobody to send to")
     dist.init_process_group("gloo")
     try:
         with Communicator(monitor=False) as comm:
             return _tuned(comm, options)
+    except TransportError as error:  # what ended another rank has been said there
+        raise OSError(str(error)) from None
     finally:
         dist.destroy_process_group()
 

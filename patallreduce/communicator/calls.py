@@ -127,7 +127,7 @@ def settle(
     selector: Callable[[], _core.Selector],
     *,
     nodes: Sequence[int] = (),
-    rules: Callable[[], _core.Rules] | None = None,
+    unnamed: Callable[[], tuple[str, int | None]] | None = None,
 ) -> _core.Call:
     """Check a request and fill in what it leaves open.
 
@@ -138,8 +138,8 @@ def settle(
         link: Gives the link; only called when something depends on it, since that may measure it.
         selector: Gives what "auto" asks; called under the same rule.
         nodes: (P,) the node of each rank; (): no two share one.
-        rules: Give what was measured of this collective, where no algorithm is named; of "auto"
-            the selector knows it. None: nothing was.
+        unnamed: Gives algorithm and segments, None: by its rule, where no algorithm is named and
+            nothing is known of the arrivals. None: the collective's usual one.
 
     Raises:
         ScheduleError, ValueError: what `Communicator.all_reduce` and `reduce` say.
@@ -158,12 +158,9 @@ def settle(
             if segments is None and not forced:
                 # Arrivals of the pattern class: alike patterns share one compiled schedule.
                 segments, segment_time_s, hints = best, best_time_s, in_class
-    elif request.algorithm is None and rules is not None and not hints and (ruling := rules()):
-        size = (elements, request.element_bytes)
-        found = by_rule(ruling, request.collective, *size, ranks=ranks, nodes=nodes, link=link())
-        if found is not None:
-            name = found[0]
-            segments = segments if segments is not None or forced else found[1]
+    elif request.algorithm is None and unnamed is not None and not hints:
+        name, found = unnamed()
+        segments = segments if segments is not None or forced else found
     known = _known(request.collective)
     if name not in known:
         raise _core.ScheduleError(

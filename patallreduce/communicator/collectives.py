@@ -127,7 +127,8 @@ class Collectives:
             tensor: As of `all_reduce`.
             root: The rank that gets the result, 0 <= root < ranks. None: the schedule's, else 0.
             op: As of `all_reduce`.
-            algorithm: One of `algorithms("reduce")`; None: "clairvoyant".
+            algorithm: One of `algorithms("reduce")`. None: "clairvoyant", unless another takes
+                clearly less where all arrive together, by a tuning file or the model.
             async_op: Return a `Work` at once instead of waiting; the value of its future is
                 `tensor`, which only on the root holds a result.
             segments: As of `all_reduce`.
@@ -174,7 +175,8 @@ class Collectives:
             tensor: As of `all_reduce`; of one size and dtype on all ranks.
             root: The rank whose data all ranks get, 0 <= root < ranks. None: the schedule's,
                 else 0.
-            algorithm: One of `algorithms("broadcast")`; None: "binomial_broadcast".
+            algorithm: One of `algorithms("broadcast")`. None: by a tuning file, else
+                "binomial_broadcast" unless another takes clearly less by the model.
             async_op: Return a `Work` at once instead of waiting.
             segments: As of `all_reduce`.
             schedule: As of `all_reduce`, but for a broadcast.
@@ -206,7 +208,8 @@ class Collectives:
         Args:
             tensor: P equal blocks, one after the other: a multiple of P elements. On entry rank r
                 has block r; what the others hold is overwritten.
-            algorithm: One of `algorithms("all_gather")`; None: "ring_all_gather".
+            algorithm: One of `algorithms("all_gather")`. None: by a tuning file, else
+                "ring_all_gather" unless another takes clearly less by the model.
             async_op: Return a `Work` at once instead of waiting.
             schedule: As of `all_reduce`, but for an all-gather; with a multiple of P segments.
             timeout_s: Deadline of this collective; None: the communicator's.
@@ -233,7 +236,8 @@ class Collectives:
             tensor: P equal blocks, one after the other: a multiple of P elements. In the end rank r
                 has the result in block r; its other blocks hold partial sums.
             op: As of `all_reduce`, but no "avg" of integers: partial sums would be divided.
-            algorithm: One of `algorithms("reduce_scatter")`; None: "ring_reduce_scatter".
+            algorithm: One of `algorithms("reduce_scatter")`. None: by a tuning file, else
+                "ring_reduce_scatter" unless another takes clearly less by the model.
             async_op: Return a `Work` at once instead of waiting.
             schedule: As of `all_reduce`, but for a reduce-scatter; with a multiple of P segments.
             timeout_s: Deadline of this collective; None: the communicator's.

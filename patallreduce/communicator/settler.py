@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,14 +11,23 @@ import torch
 
 from patallreduce import _core
 from patallreduce.arguments import number, numbers, refused, whole
-from patallreduce.communicator.calls import REPRODUCIBLE, Request, intended, left_open, settle
+from patallreduce.communicator.calls import (
+    REPRODUCIBLE,
+    Request,
+    by_rule,
+    intended,
+    left_open,
+    settle,
+)
 from patallreduce.communicator.given import GivenSchedules
 from patallreduce.communicator.link_meter import LinkMeter
 from patallreduce.communicator.tensors import check_tensor, dtype_of
 from patallreduce.communicator.tuned import tuning_for
 from patallreduce.decisions.rules import TuningFile
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.selection import cheapest
 
+_PRICED = {"reduce", "broadcast", "all_gather", "reduce_scatter"}
 _CALLS_KEPT = 1024
 # A plan costs a few messages: it may pay where the message takes this long from rank to rank.
 _WORTH_PLANNING_S = 2e-3
@@ -113,6 +123,7 @@ class Settler:
         self._monitor_can_choose = False
         self._tuning = tuning if link is None else tuning_for(tuning, link, rank)
         self._selector: _core.Selector | None = None
+        self._cheapest: dict[tuple[str, int], str] = {}  # by collective and size class
         self._given = GivenSchedules(engine)
         self._settled: dict[tuple[int, torch.dtype, Arguments], Settled] = {}
         self._warned_of_flushing = False
@@ -188,10 +199,41 @@ class Settler:
             lambda: self.link,
             lambda: self.selector,
             nodes=self._nodes,
-            rules=lambda: self.rules(asked.collective),
+            unnamed=(lambda: self._unnamed(request)) if asked.collective in _PRICED else None,
         )
         settled = self._settled[key] = Settled(call, self._may_plan(tensor, asked))
         return settled
+
+    def _unnamed(self, request: Request) -> tuple[str, int | None]:
+        """Algorithm and segments of a collective that names none: by rule, else by the model."""
+        elements, element_bytes = request.elements, request.element_bytes
+        if rules := self.rules(request.collective):
+            ruled = by_rule(
+                rules,
+                request.collective,
+                elements,
+                element_bytes,
+                ranks=self._ranks,
+                nodes=self._nodes,
+                link=self.link,
+            )
+            if ruled is not None:
+                return ruled
+        # Sizes within a quarter of an octave are priced as one.
+        size_class = round(4 * math.log2(max(elements * element_bytes, 1)))
+        key = (request.collective, size_class)
+        if key not in self._cheapest:
+            blocks = max(round(2 ** (size_class / 4) / element_bytes / self._ranks), 1)
+            priced = blocks * self._ranks
+            self._cheapest[key] = cheapest(
+                request.collective,
+                self._ranks,
+                priced * element_bytes,
+                priced,
+                link=self.link,
+                nodes=self._nodes,
+            )
+        return self._cheapest[key], None
 
     def _may_plan(self, tensor: torch.Tensor, asked: Arguments) -> bool:
         return (

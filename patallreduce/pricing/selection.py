@@ -1,9 +1,24 @@
-"""How many segments a message is cut into; which algorithm, `_core.Selector` says."""
+"""How many segments a message is cut into, and which algorithm moves it where all arrive together.
+
+Of all-reduces `_core.Selector` says that, which knows of arrivals and of others in flight.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from patallreduce import _core
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import Network
+from patallreduce.pricing.schedules import algorithms, schedule
+from patallreduce.pricing.simulation import simulate
+
+_OF_BLOCKS = {"all_gather", "reduce_scatter"}
+# Another algorithm than the usual one has to be faster by so much: models are no better.
+_MARGIN = 0.1
+# Of a ring, the usual one, nobody changes partners: see csrc/selection/selector.cpp.
+_MOST_THAT_CHANGE_FREELY = 8  # ranks
+_MOST_RANKS = 64  # whose schedules are simulated in some milliseconds
 
 
 def choose_segments(
@@ -25,3 +40,84 @@ def choose_segments(
     """
     found = _core.find_algorithm(algorithm, collective)
     return found.segments(ranks, message_bytes, elements, link)
+
+
+def segments_of(
+    name: str,
+    collective: str,
+    ranks: int,
+    message_bytes: int,
+    elements: int,
+    *,
+    link: Link,
+    nodes: Sequence[int] = (),
+) -> int:
+    """As `choose_segments`, among nodes and for blocks of ranks, too: what a call is cut into."""
+    algorithm = _core.find_algorithm(name, collective)
+    by_node = len(nodes) > 0 and algorithm.by_node
+    parts = len(set(nodes)) if by_node else ranks
+    segments = algorithm.segments(parts, message_bytes, elements, link)
+    if by_node:  # a node's part is cut into its ranks'
+        segments = min(-(-segments // ranks) * ranks, max(elements, 1))
+    if collective in _OF_BLOCKS:  # whose borders are segments' borders
+        segments = max(segments // ranks, 1) * ranks
+    return segments
+
+
+def prices_s(
+    collective: str,
+    ranks: int,
+    message_bytes: int,
+    elements: int,
+    *,
+    link: Link,
+    nodes: Sequence[int] = (),
+) -> dict[str, float]:
+    """Seconds until the last rank is done, of the usual algorithm and all that need no arrivals.
+
+    Args:
+        collective: As of `algorithms`.
+        ranks: P, which arrive together.
+        message_bytes: Of the whole tensor.
+        elements: Of it; where it is blocks of the ranks, a multiple of P.
+        link: Between ranks, or nodes.
+        nodes: (P,) the node of each rank; (): no two share one.
+    """
+    usual = _core.usual_algorithm(collective).name
+    network = Network.of_ports(link, ranks, nodes=nodes, shared_ports=False)
+    prices_s = {}
+    for name in algorithms(collective):
+        algorithm = _core.find_algorithm(name, collective)
+        if name != usual and algorithm.uses_arrivals and not algorithm.shares_ports:
+            continue
+        made = schedule(
+            name,
+            ranks,
+            segments_of(name, collective, ranks, message_bytes, elements, link=link, nodes=nodes),
+            collective=collective,
+            nodes=nodes if nodes and algorithm.by_node else None,
+            ports=(link.widths if algorithm.by_port else None) or None,
+        )
+        prices_s[name] = max(simulate(made, network, message_bytes).finish_s)
+    return prices_s
+
+
+def cheapest(
+    collective: str,
+    ranks: int,
+    message_bytes: int,
+    elements: int,
+    *,
+    link: Link,
+    nodes: Sequence[int] = (),
+) -> str:
+    """The usual algorithm, unless another takes clearly less by the model; as `prices_s`."""
+    usual = _core.usual_algorithm(collective).name
+    if not 1 < ranks <= _MOST_RANKS or elements == 0:
+        return usual
+    prices = prices_s(collective, ranks, message_bytes, elements, link=link, nodes=nodes)
+    best = min(prices, key=prices.__getitem__)
+    changes_s = 0.0
+    if collective in _OF_BLOCKS and ranks > _MOST_THAT_CHANGE_FREELY:
+        changes_s = link.transfer_s(message_bytes)
+    return best if prices[best] + changes_s < (1 - _MARGIN) * prices[usual] else usual

@@ -15,9 +15,8 @@ from patallreduce import _core
 from patallreduce.communicator.calls import REPRODUCIBLE, by_rule
 from patallreduce.decisions.times import Case, Method, Times
 from patallreduce.pricing.link import Link
-from patallreduce.pricing.networks import Network
-from patallreduce.pricing.schedules import algorithms, schedule
-from patallreduce.pricing.simulation import simulate
+from patallreduce.pricing.schedules import algorithms
+from patallreduce.pricing.selection import prices_s
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, elements_of
 
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100
@@ -118,25 +117,11 @@ class Search:
 
     # Seconds by the model, the fastest first.
     def _prices(self, case: Case) -> dict[Method, float]:
-        usual = _core.usual_algorithm(case.collective).name
-        network = Network.of_ports(self._link, case.ranks, nodes=self._nodes, shared_ports=False)
-        prices_s = {}
-        for name in algorithms(case.collective):
-            algorithm = _core.find_algorithm(name, case.collective)
-            by_arrivals = algorithm.uses_arrivals and not algorithm.shares_ports
-            if name != usual and (name == REPRODUCIBLE or by_arrivals):
-                continue
-            method = Method(name)
-            made = schedule(
-                name,
-                case.ranks,
-                self._segments(case, method),
-                collective=case.collective,
-                nodes=(self._nodes if algorithm.by_node else None) or None,
-                ports=(self._link.widths if algorithm.by_port else None) or None,
-            )
-            prices_s[method] = max(simulate(made, network, case.message_bytes).finish_s)
-        return dict(sorted(prices_s.items(), key=lambda item: item[1]))
+        elements = elements_of(case)
+        size = (ELEMENT_BYTES * elements, elements)
+        prices = prices_s(case.collective, case.ranks, *size, link=self._link, nodes=self._nodes)
+        found = {Method(name): price_s for name, price_s in prices.items() if name != REPRODUCIBLE}
+        return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _work(case: Case, method: Method, once_s: float) -> Work:

@@ -129,7 +129,7 @@ def tune(
             journal.add(case, method, seconds)
             median_ms = journal.times.medians_s(case)[method] * 1e3
             tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {_text(case)}: {method} {median_ms:.3f} ms")
-    if lead is not None and not lead.times.cases():
+    if lead is not None and not any(map(lead.times.medians_s, cases)):
         raise ValueError(
             f"budget: expected time for one measurement, got {budget_s:g} s; the shortest takes "
             f"about {lead.search.least_s():.3g} s"
@@ -144,8 +144,8 @@ class _Lead:
 
     def following(self, elapsed_s: float) -> Work | None:
         times = self.times
-        for case in times.cases():  # beside what is measured of ours
-            if has_baseline(case) and not times.count(case, GLOO):
+        for case in self.search.prices_s:  # beside what is measured of ours
+            if times.medians_s(case) and has_baseline(case) and not times.count(case, GLOO):
                 slowest_s = max(times.medians_s(case).values())
                 if slowest_s * (_BASELINE_REPEATS + 1) <= self._budget_s - elapsed_s:
                     return Work(case, GLOO, _BASELINE_REPEATS, slowest_s)

@@ -124,6 +124,20 @@ def test_all_ranks_tune_and_rank_0_keeps_it(communicators, tmp_path):
     assert all(file.rules_for(name, 3, 3) for name in ("all_reduce", "broadcast"))
 
 
+def test_times_of_other_sizes_are_kept_and_gone_on_with(communicators, tmp_path):
+    comms = communicators(2)
+    machine = on_threads(comms, machine_of)[0]
+
+    def tuned(comm, size):
+        journal = Journal(tmp_path / "times.jsonl", machine) if comm.rank == 0 else None
+        tune(comm, cases_of(comm, ["broadcast"], [size]), 0.3, journal)
+
+    for size in (4096, 65536):
+        on_threads(comms, tuned, size)
+    _, times = read_times(tmp_path / "times.jsonl")
+    assert [case.message_bytes for case in times.cases()] == [4096, 65536]
+
+
 def test_too_short_a_budget_and_times_of_another_machine(communicators, tmp_path):
     path = tmp_path / "times.jsonl"
     comms = communicators(2)
@@ -305,7 +319,16 @@ def test_the_command_tunes_a_job_and_shows_its_file(tmp_path):
     ],
 )
 def test_what_cannot_be_tuned_is_said(arguments, text):
+    """Before anything is measured."""
     ended = run_module("patallreduce", "tune", *arguments, limit_s=60)
     assert ended.returncode == 2
     assert text in ended.stdout
     assert "Traceback" not in ended.stdout
+
+
+def test_one_rank_has_nothing_to_tune(monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    ended = run_module("patallreduce", "tune", limit_s=60)
+    assert ended.returncode == 2
+    assert "expected 2 ranks or more, got 1" in ended.stdout
