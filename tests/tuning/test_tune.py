@@ -111,7 +111,7 @@ def test_all_ranks_tune_and_rank_0_keeps_it(communicators, tmp_path):
         journal = Journal(path, machine) if comm.rank == 0 else None
         tune(comm, cases_of(comm, ["all_reduce", "broadcast"], [4096, 65536]), budget_s, journal)
 
-    on_threads(comms, tuned, 1.0)
+    on_threads(comms, tuned, 3.0)
     _, times = read_times(path)
     before = values(times)
     assert before > 20
