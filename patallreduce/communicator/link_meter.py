@@ -95,9 +95,10 @@ class LinkMeter:
         _, _, nodes = _core.metering_neighbours(list(range(self._ranks)), self._nodes)
 
         def pair_rates(order: Sequence[int]) -> list[float]:
-            short_s, long_s = (
+            # The long ones first: on a long way they open the connections' windows for the others.
+            long_s, short_s = (
                 self._neighbours_s([nodes[node] for node in order], size)
-                for size in (port_bytes // 4, port_bytes)
+                for size in (port_bytes, port_bytes // 4)
             )
             return [
                 0.75 * port_bytes / max(long - short, long / 4)

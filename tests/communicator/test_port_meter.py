@@ -107,6 +107,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.alone
 @pytest.mark.network
 def test_ports_are_free_while_a_message_is_on_a_long_way(tmp_path):
     """Else direct exchange, with its many messages at once, would seem slow there."""

@@ -332,6 +332,18 @@ MUTANTS = [
         "scale / quanta_per_scale);",
     ),
     Mutant(
+        "what was measured of ranks that arrive together counts where one is late, too",
+        SELECTOR,
+        "if (*first_s == *last_s)\n",
+        "if (*first_s <= *last_s)\n",
+    ),
+    Mutant(
+        "rules of calls alone count beside others",
+        SELECTOR,
+        "by_rule(rules_.beside_others, ",
+        "by_rule(rules_.alone, ",
+    ),
+    Mutant(
         "every call may take another algorithm for next to nothing",
         SELECTOR,
         "constexpr double margin_scales = 0.06;",

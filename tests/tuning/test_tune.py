@@ -113,13 +113,15 @@ def test_all_ranks_tune_and_rank_0_keeps_it(communicators, tmp_path):
 
     on_threads(comms, tuned, 3.0)
     _, times = read_times(path)
-    before = values(times)
-    assert before > 20
     assert {case.collective for case in times.cases()} == {"all_reduce", "broadcast"}
     assert {case.beside_others for case in times.cases()} == {False, True}
-    path.write_text(path.read_text()[:-9])  # as a job that was killed leaves it
-    on_threads(comms, tuned, 0.5)  # goes on
-    assert values(read_times(path)[1]) > before
+    lines = path.read_text().splitlines()
+    assert len(lines) > 6
+    path.write_text("\n".join([*lines[:5], lines[5][:-9]]))  # as a job that was killed leaves it
+    before = values(read_times(path)[1])
+    on_threads(comms, tuned, 1.0)  # goes on
+    _, times = read_times(path)
+    assert values(times) > before
     file = fitted(read_times(path)[1], machine)
     assert all(file.rules_for(name, 3, 3) for name in ("all_reduce", "broadcast"))
 
