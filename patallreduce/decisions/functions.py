@@ -10,7 +10,7 @@ Source: TUNE07, section 5.1 (decision functions), 6.2.2 (penalties).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from patallreduce.decisions.times import Method, Times
@@ -79,12 +79,3 @@ def penalty(decide: Decide, of: DecisionMap) -> Penalty:
     return Penalty(
         statistics.fmean(found), statistics.median(found), ninety, found[-1], ties, unknown
     )
-
-
-def nearest_not_above(values: Sequence[int], value: int) -> int:
-    """The place of the largest value that is no more; 0 where all are more."""
-    place = 0
-    for number, one in enumerate(values):
-        if one <= value:
-            place = number
-    return place

@@ -17,12 +17,13 @@ Source: TUNE07, section 5.3 (exact, maximum-depth and accuracy-threshold limited
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from patallreduce.decisions.decision_tree import Branch, Leaf
-from patallreduce.decisions.functions import DecisionMap, fastest, nearest_not_above
+from patallreduce.decisions.functions import DecisionMap, fastest
 from patallreduce.decisions.times import Method
 
 
@@ -43,8 +44,8 @@ class Quadtree:
 
     def __call__(self, ranks: int, message_bytes: int) -> Method:
         """Decide; what lies between two points is as the one before, beyond them as the last."""
-        row = nearest_not_above(self.ranks, ranks)
-        column = nearest_not_above(self.sizes, message_bytes)
+        row = max(bisect_right(self.ranks, ranks) - 1, 0)
+        column = max(bisect_right(self.sizes, message_bytes) - 1, 0)
         node, half = self.root, len(self.ranks) // 2
         while isinstance(node, list):
             node = node[2 * (row >= half) + (column >= half)]

@@ -20,7 +20,7 @@ from patallreduce.decisions.times import Case, Machine, Method, Times
 from patallreduce.pricing.schedules import algorithms
 
 VERSION = 1
-SCHEMA = "https://raw.githubusercontent.com/patallreduce/patallreduce/main/patallreduce/decisions/tuning.schema.json"
+SCHEMA = "patallreduce/decisions/tuning.schema.json"  # in the repository
 _RULE_KEYS = {"collective", "ranks", "nodes", "in_flight", "bytes", "algorithm", "segment_bytes"}
 _ALONE, _SEVERAL = "one", "several"
 Range = tuple[float, float]

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patallreduce.decisions.functions import fastest, penalty
+from patallreduce.decisions.functions import fastest, map_of, penalty
 from patallreduce.decisions.quadtree import quadtree
-from patallreduce.decisions.times import Method
+from patallreduce.decisions.times import Case, Method, Times
 
 R, S = Method("ring"), Method("slt")
 RANKS, SIZES = (2, 3, 4, 8), (1 << 10, 1 << 14, 1 << 18, 1 << 22)
@@ -35,6 +35,20 @@ def test_by_hand():
     assert quadtree(of, most_depth=0).methods() == [R]
     assert quadtree(of, accuracy=0.75).methods() == [R, R, R, S]
     assert quadtree(of, accuracy=0.6).methods() == [R]
+
+
+def test_of_what_was_measured():
+    """Of one collective alone; nodes make no difference."""
+    times = Times()
+    for (p, m), seconds in pictured(PICTURE).items():
+        for method, value in seconds.items():
+            times.add(Case("all_reduce", p, p, m, False), method, [value])
+            times.add(Case("all_reduce", p, p, m, True), method, [3 - value])
+            times.add(Case("broadcast", p, p, m, False), method, [3 - value])
+    assert map_of(times, "all_reduce") == pictured(PICTURE)
+    alone, beside = (map_of(times, "all_reduce", beside_others=b) for b in (False, True))
+    assert quadtree(alone)(8, 1 << 22) == S
+    assert quadtree(beside)(8, 1 << 22) == R
 
 
 def test_a_tie_goes_to_the_corner_of_many_ranks_and_bytes():
