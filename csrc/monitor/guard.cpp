@@ -86,7 +86,7 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   pace.iteration_s += weight * (likely_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
   if (way == Way::planned) promised_s_ += weight * (promised_s - promised_s_);
-  note(way == Way::plain ? took_plain_ : took_planned_, iteration_s);
+  note(way, iteration_s);
   if (way != choose()) return;
   const bool credible = 2 * error_s < promised_s_;
   if (trying_) {
@@ -115,26 +115,41 @@ void Guard::missed(double won_s) {
   interval_ = first_interval;
 }
 
-void Guard::note(Took& took, double iteration_s) {
-  // Of long ago they may tell of other computations.
-  if (++iterations_ - took.newest > most_apart) took = Took();
-  took.newest = iterations_;
+// Iterations are compared with those right before: how long ranks compute may change at any time.
+void Guard::note(Way way, double iteration_s) {
+  const auto add = [&](Newest& values, std::int64_t& newest, double value) {
+    if (++iterations_ - newest > most_apart) values = Newest(most_compared);
+    newest = iterations_;
+    values.add(value);
+  };
   const double usual_s = std::max(plain_.iteration_s, planned_.iteration_s);
-  if (iteration_s < 2 * usual_s) took.s.add(iteration_s);  // no pause
+  if (iteration_s >= 2 * usual_s) return;  // a pause
+  if (way == kept_) {
+    add(kept_took_s_, newest_kept_, iteration_s);
+  } else if (trying_ && kept_took_s_.count() >= trial_iterations) {
+    const double longer_s = iteration_s - kept_took_s_.mean();
+    add(shorter_by_s_, newest_tried_, way == Way::plain ? longer_s : -longer_s);
+  }
 }
 
 // By how much iterations with plans are shorter than those without; 0 before there are enough.
 double Guard::shorter_s() const {
-  if (std::min(took_planned_.s.count(), took_plain_.s.count()) < trial_iterations) return 0;
-  return took_plain_.s.mean() - took_planned_.s.mean();
+  return shorter_by_s_.count() < trial_iterations ? 0 : shorter_by_s_.mean();
 }
 
-// Whether that is no chance.
+// Whether that is no chance. What varies is how long ranks compute, with plans and without: so both
+// tell together how much. Few values need more deviations, as Student's t has it.
 bool Guard::clear() const {
-  double variance = 0;  // of the difference
-  for (const Newest* const took_s : {&took_planned_.s, &took_plain_.s})
-    variance += took_s->variance() / static_cast<double>(took_s->count());
-  return std::abs(shorter_s()) > deviations * std::sqrt(variance);
+  double squares = 0, degrees = 0, shares = 0;
+  for (const Newest* const values : {&kept_took_s_, &shorter_by_s_}) {
+    const auto count = static_cast<double>(values->count());
+    if (count < trial_iterations) return false;
+    squares += (count - 1) * values->variance();
+    degrees += count - 1;
+    shares += 1 / count;
+  }
+  const double off_s = std::sqrt(squares / degrees * shares);
+  return std::abs(shorter_s()) > deviations * (1 + 1 / degrees) * off_s;
 }
 
 // A trial's end: at once if it loses clearly, later if its overheads and its iterations contradict
@@ -155,6 +170,7 @@ void Guard::judge(double believed_s) {
   const Way faster = won > margin ? Way::planned : Way::plain;
   if (faster != kept_) {
     kept_ = faster;
+    kept_took_s_ = Newest(most_compared);
     interval_ = first_interval;
   }
   until_trial_ = std::abs(won) > clear_share ? std::max(interval_, after_clear_trial) : interval_;

@@ -44,6 +44,7 @@
 namespace patallreduce::monitor {
 
 enum class Way { planned, plain };
+constexpr std::size_t most_compared = 15;  // iterations
 
 // Of one regime.
 class Guard {
@@ -68,14 +69,9 @@ class Guard {
   const Pace& pace(Way way) const { return way == Way::plain ? plain_ : planned_; }
 
  private:
-  struct Took {  // iterations
-    prediction::Newest s{15};
-    std::int64_t newest = 0;
-  };
-
   Way other() const { return kept_ == Way::plain ? Way::planned : Way::plain; }
   void judge(double believed_s);
-  void note(Took& took, double iteration_s);
+  void note(Way way, double iteration_s);
   double shorter_s() const;
   bool clear() const;
   bool tried_enough(double believed_s) const;
@@ -83,8 +79,9 @@ class Guard {
 
   Pace plain_, planned_;
   double promised_s_ = 0;  // by plans, mean
-  Took took_planned_, took_plain_;
-  std::int64_t iterations_ = 0;
+  // Iterations of what is kept; and by how much those with plans were shorter in trials than these.
+  prediction::Newest kept_took_s_{most_compared}, shorter_by_s_{most_compared};
+  std::int64_t iterations_ = 0, newest_kept_ = 0, newest_tried_ = 0;
   prediction::Smoothed missed_s_{0.3};
   double tried_for_s_ = 0;  // the largest mean of these with which a trial was begun
   Way kept_;

@@ -205,6 +205,17 @@ def test_computations_that_grow_are_compared_with_those_near_by():
     assert sum(job.with_plans[10:]) >= 380
 
 
+@pytest.mark.parametrize("first", [14, 26, 38])
+def test_computations_that_get_longer_are_not_blamed_on_plans(first):
+    """A trial compares iterations with those right before, not with those of the trial before."""
+    draw = random.Random(first)
+    job = Job(
+        0.08, 0.1, lambda i: [0.2 * (i >= first) + draw.uniform(0, 0.2) for _ in range(RANKS)]
+    )
+    job.run(120)
+    assert sum(job.with_plans) >= 80
+
+
 def test_a_plan_of_nothing_comes_before_anybody_asks():
     job = Job(0.2, 0.1, stalls)
     job.run(60)

@@ -430,20 +430,26 @@ MUTANTS = [
     Mutant(
         "by chance iterations are shorter",
         GUARD,
-        "std::abs(shorter_s()) > deviations * std::sqrt(variance)",
-        "std::abs(shorter_s()) > 0 * std::sqrt(variance)",
+        "std::abs(shorter_s()) > deviations * (1 + 1 / degrees) * off_s",
+        "std::abs(shorter_s()) > 0 * off_s",
     ),
     Mutant(
         "a pause makes an iteration longer",
         GUARD,
-        "if (iteration_s < 2 * usual_s)",
-        "if (iteration_s < HUGE_VAL)",
+        "if (iteration_s >= 2 * usual_s) return;",
+        "if (iteration_s >= HUGE_VAL) return;",
     ),
     Mutant(
         "iterations are compared with those of long ago",
         GUARD,
-        "if (++iterations_ - took.newest > most_apart)",
-        "if (++iterations_ - took.newest > 1 << 20)",
+        "if (++iterations_ - newest > most_apart)",
+        "if (++iterations_ - newest > 1 << 20)",
+    ),
+    Mutant(
+        "a trial is compared with the trials before",
+        GUARD,
+        "const double longer_s = iteration_s - kept_took_s_.mean();",
+        "const double longer_s = iteration_s - pace(kept_).iteration_s;",
     ),
     Mutant(
         "what little a believed model promises is as seldom tried as much",
