@@ -167,7 +167,7 @@ sanitize: .venv/ready
 	UCX_MEM_MMAP_HOOK_MODE=none build/thread/core_tests $(SEED) $(LIBUCX)lib/libucp.so.0
 
 # The standard library is compiled once, for that is most of the work at -O0.
-build/strict/standard.h.gch: tests/native/standard.h tests/native/strict.flags
+build/strict/standard.h.gch: csrc/standard.h tests/native/strict.flags
 	@mkdir -p $(@D)
 	@echo $@
 	@g++ $(STRICT) -x c++-header $< -o $@
@@ -197,11 +197,15 @@ interleavings: .venv/ready
 
 INTERLEAVED := $(filter csrc/executor/%.cpp csrc/schedule/%.cpp csrc/algorithms/%.cpp csrc/pricing/%.cpp \
   csrc/reduction/%.cpp tests/interleavings/%.cpp,$(NATIVE) $(NATIVE_TESTS))
-build/simulated/%.o: %.cpp
+SIMULATED := -std=c++17 -O1 -g1 -DPATALLREDUCE_SIMULATED_TIME -D_GLIBCXX_ASSERTIONS -ffp-contract=off
+build/simulated/standard.h.gch: csrc/standard.h
 	@mkdir -p $(@D)
 	@echo $@
-	@g++ -std=c++17 -O1 -g1 -DPATALLREDUCE_SIMULATED_TIME -D_GLIBCXX_ASSERTIONS -ffp-contract=off -MMD -MP \
-	  -Icsrc -isystem $(INCLUDE) -c $< -o $@
+	@g++ $(SIMULATED) -x c++-header $< -o $@
+build/simulated/%.o: %.cpp build/simulated/standard.h.gch
+	@mkdir -p $(@D)
+	@echo $@
+	@g++ $(SIMULATED) -MMD -MP -include build/simulated/standard.h -Icsrc -isystem $(INCLUDE) -c $< -o $@
 build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 	@echo $@
 	@g++ $^ -pthread -ldl -o $@

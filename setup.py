@@ -20,6 +20,7 @@ from setuptools import Extension, find_packages, setup
 KERNELS = "libpatallreduce_cuda"
 OLDEST = 70  # compute capability times ten
 BINDINGS = 4  # files
+STANDARD = "csrc/standard.h"
 
 
 def ucx_include() -> str:
@@ -70,6 +71,7 @@ class Build(build_ext):
         """Compile and link the core, or the kernels, file by file side by side."""
         if not ext.name.endswith(KERNELS):
             ext.sources = with_few_bindings(ext.sources, Path(self.build_temp))
+            self.compile_standard_header(ext)
             super().build_extension(ext)
             return
         nvcc = find_nvcc()
@@ -104,6 +106,25 @@ class Build(build_ext):
             raise SystemExit(
                 f"patallreduce: {nvcc} failed; PATALLREDUCE_WITH_CUDA=0 builds without GPU kernels"
             ) from error
+
+    def compile_standard_header(self, ext: Extension) -> None:
+        """Compile what all files include of the standard library once, if the compiler can."""
+        header = Path(self.build_temp) / "standard.h"
+        compiled = header.with_suffix(".h.gch")
+        if not compiled.exists() or compiled.stat().st_mtime < Path(STANDARD).stat().st_mtime:
+            shutil.copyfile(STANDARD, header)
+            options = [
+                *ext.extra_compile_args,
+                "-x",
+                "c++-header",
+                str(header),
+                "-o",
+                str(compiled),
+            ]
+            subprocess.run([*self.compiler.compiler_so, *options], check=False)
+        if compiled.exists():
+            os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
+            ext.extra_compile_args = [*ext.extra_compile_args, "-include", str(header)]
 
 
 def with_few_bindings(sources: list[str], folder: Path) -> list[str]:

@@ -120,6 +120,7 @@ def main() -> None:
     """Measure all cells, and draw how far `auto` is from the better rival."""
     parser = command_line("jobs.measured", __doc__)
     parser.add_argument("--cells", type=int, default=40, help="how many (%(default)s)")
+    parser.add_argument("--skip", type=int, default=0, help="of those drawn, the first so many")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn (%(default)s)")
     parser.add_argument("--most-s", type=float, default=0.6, help="of an iteration (%(default)s)")
     parser.add_argument(
@@ -133,7 +134,8 @@ def main() -> None:
     end_on_sigterm()
     plan = make_plan(options, "job.jsonl")
     records = []
-    for cell in itertools.islice(drawn(options.seed, options.most_s), options.cells):
+    last = options.skip + options.cells
+    for cell in itertools.islice(drawn(options.seed, options.most_s), options.skip, last):
         records.append(measure(cell, plan))
         print(said(records[-1]), flush=True)
         write_records(options.out / "jobs_measured.jsonl", records)

@@ -54,10 +54,11 @@ def parse_arguments() -> argparse.Namespace:
         "--hooks",
         nargs="+",
         default=["gloo", "auto"],
-        help="gloo: plain DDP; auto: patallreduce; ring, slt, ...: that algorithm without a "
-        "monitor; watched: ring with one; reversed: slt in the wrong order on purpose; leaves12: "
-        "12 leaves, each rank's computation cut among its own",
+        help="gloo: plain DDP; auto: patallreduce; tuned: the same by a tuning file; ring, slt, "
+        "...: that algorithm without a monitor; watched: ring with one; reversed: slt in the "
+        "wrong order on purpose; leaves12: 12 leaves, each rank's computation cut among its own",
     )
+    parser.add_argument("--tuning-file", help="of benchmarks.tuned or tune, for the hook tuned")
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank")
     parser.add_argument(
         "--computation-s", type=float, default=0.1, help="added to every rank's, asleep"
@@ -70,6 +71,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=2, help="of each hook")
     add_out(parser, "out/training", 1800.0)
     options = parser.parse_args()
+    if "tuned" in options.hooks and options.tuning_file is None:
+        parser.error("--hooks tuned: expected --tuning-file")
     if options.model in REAL:
         options.bytes = 4 * sum(p.numel() for p in REAL[options.model]().parameters())
     return options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import statistics
 import sys
@@ -28,6 +29,7 @@ from .models import CLASSES, REAL, layered, padded
 from .patterns import factors, lateness
 
 LEAVES = "leaves"
+TUNING_FILE = "PATALLREDUCE_TUNING_FILE"
 SEED = 1
 
 
@@ -59,9 +61,12 @@ class Job:
             self.handle = pat.register(self.ddp, leaves=int(hook.removeprefix(LEAVES)))
         elif hook != "gloo":
             # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
-            watched = hook in ("auto", "watched")
-            algorithm = "ring" if hook == "watched" else hook
+            watched = hook in ("auto", "tuned", "watched")
+            algorithm = {"watched": "ring", "tuned": "auto"}.get(hook, hook)
+            if hook == "tuned":
+                os.environ[TUNING_FILE] = plan["tuning_file"]
             self.handle = pat.register(self.ddp, algorithm=algorithm, monitor=watched)
+            os.environ.pop(TUNING_FILE, None)
         # A real model that learned its one batch by heart would compute with denormal numbers.
         rate = 1e-4 if plan["model"] in REAL else 0.01
         self.optimizer = SGD(self.ddp.parameters(), lr=rate, momentum=0.9)

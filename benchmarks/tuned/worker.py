@@ -7,6 +7,7 @@ rules, model and usual algorithm would choose.
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 import tempfile
 import time
@@ -19,17 +20,16 @@ import patallreduce as pat
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import keep, start_rank
 from patallreduce import _core
-from patallreduce.communicator.calls import by_rule
-from patallreduce.decisions.rules import fitted
-from patallreduce.decisions.times import Case, Method, Times
+from patallreduce.decisions.times import Method
 from patallreduce.ending import end_rank
-from patallreduce.pricing.selection import cheapest
-from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, Measuring, elements_of
+from patallreduce.tuning.measuring import Measuring
 from patallreduce.tuning.search import Search
-from patallreduce.tuning.session import Journal, cases_of, machine_of, tune
+from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
-LONG_S = 0.05  # of the repeats of what is short
+from .ways import by_model, by_rules, nodes_of, seconds_of, taking_turns, way_of
+
 MOST_SLOWER = 1.5  # than the fastest so far, by the model: the others are not measured
+NEAR = 1.1  # of the fastest: may be as fast
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -38,17 +38,21 @@ def records(plan: Plan) -> Iterator[Record]:
     machine = machine_of(comm)
     tuned_cases = cases_of(comm, plan["collectives"], plan["bytes"])
     begun_s = time.monotonic()
-    times = Times()
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "times.jsonl", machine) if comm.rank == 0 else None
         tune(comm, tuned_cases, plan["budget_s"], journal)
-        times = journal.times if journal is not None else times
+        file = None
+        if journal is not None:
+            file = file_of(comm, tuned_cases, journal.times, machine)
     took_s = time.monotonic() - begun_s
-    told = [list(times.lines())]
+    if file is not None:
+        file.save(Path(plan["results"]).with_name("tuning.json"))
+    told = [file]
     dist.broadcast_object_list(told, 0)
-    file = fitted(_read(told[0]), machine)
+    file = told[0]
+    assert file is not None
     rules = {
-        beside: file.rules_for("all_reduce", comm.ranks, _nodes(comm), beside_others=beside)
+        beside: file.rules_for("all_reduce", comm.ranks, nodes_of(comm), beside_others=beside)
         for beside in (False, True)
     }
     model = _core.Selector(comm.ranks, comm.link, comm.nodes)
@@ -57,12 +61,12 @@ def records(plan: Plan) -> Iterator[Record]:
         ruling = (
             rules[case.beside_others]
             if case.collective == "all_reduce"
-            else file.rules_for(case.collective, comm.ranks, _nodes(comm))
+            else file.rules_for(case.collective, comm.ranks, nodes_of(comm))
         )
         choices = {
-            "rules": _by_rules(ruling, case, comm),
-            "model": _by_model(model, case, comm),
-            "usual": _segments(case, Method(_core.usual_algorithm(case.collective).name), comm),
+            "rules": by_rules(ruling, case, comm),
+            "model": by_model(model, case, comm),
+            "usual": way_of(case, Method(_core.usual_algorithm(case.collective).name), comm),
         }
         prices_s = Search([case], comm.link, comm.nodes).prices_s[case]
         ways = set(choices.values())
@@ -70,15 +74,13 @@ def records(plan: Plan) -> Iterator[Record]:
         seconds = {}
         for method, price_s in prices_s.items():
             if price_s <= MOST_SLOWER * best_s:
-                way = _segments(case, method, comm)
-                seconds[way] = _median_s(measuring, case, way, price_s, plan["repeats"])
+                way = way_of(case, method, comm)
+                found = seconds_of(measuring, case, way, price_s, plan["repeats"])
+                seconds[way] = statistics.median(found)
                 best_s = min(best_s, seconds[way])
-        for way in sorted(ways - set(seconds)):
-            seconds[way] = _median_s(measuring, case, way, best_s, plan["repeats"])
-        # Once more those that count, in another order.
-        for way in sorted({*ways, min(seconds, key=seconds.__getitem__)}, reverse=True):
-            again_s = _median_s(measuring, case, way, best_s, plan["repeats"])
-            seconds[way] = min(seconds[way], again_s)
+        # Those that count take turns: the least of single medians would be the luckiest.
+        near = {way for way, s in seconds.items() if s <= NEAR * best_s}
+        seconds = taking_turns(measuring, case, sorted(ways | near), best_s, plan["repeats"])
         yield {
             **case._asdict(),
             "seconds": {f"{name}/{segments}": s for (name, segments), s in seconds.items()},
@@ -90,58 +92,6 @@ def records(plan: Plan) -> Iterator[Record]:
             "environment": plan["environment"],
         }
     comm.close()
-
-
-Way = tuple[str, int]  # algorithm, segments
-
-
-def _median_s(measuring: Measuring, case: Case, way: Way, about_s: float, repeats: int) -> float:
-    name, segments = way
-    repeats = min(max(int(LONG_S / about_s), repeats), 200)
-    seconds = sorted(measuring.seconds(case, Method(name), repeats, segments=segments))
-    return seconds[len(seconds) // 2]
-
-
-def _by_rules(rules: _core.Rules, case: Case, comm: pat.Communicator) -> Way:
-    found = by_rule(
-        rules,
-        case.collective,
-        elements_of(case),
-        ELEMENT_BYTES,
-        ranks=comm.ranks,
-        nodes=comm.nodes,
-        link=comm.link,
-    )
-    assert found is not None, f"{case} has no rule"
-    return found
-
-
-def _segments(case: Case, method: Method, comm: pat.Communicator) -> Way:
-    return _by_rules(_core.Rules([(ANY_SIZE, *method)], case.collective), case, comm)
-
-
-def _by_model(model: _core.Selector, case: Case, comm: pat.Communicator) -> Way:
-    size = (elements_of(case), ELEMENT_BYTES)
-    if case.collective != "all_reduce":
-        message = (case.ranks, ELEMENT_BYTES * size[0], size[0])
-        name = cheapest(case.collective, *message, link=comm.link, nodes=comm.nodes)
-        return _segments(case, Method(name), comm)
-    if case.beside_others:
-        return model.choose_beside_others(*size)[:2]
-    return model.choose(*size, [0.0] * comm.ranks)[:2]
-
-
-def _nodes(comm: pat.Communicator) -> int:
-    return len(set(comm.nodes)) or comm.ranks
-
-
-def _read(lines: list[str]) -> Times:
-    times = Times()
-    for line in lines:
-        entry = json.loads(line)
-        case = Case(**{name: entry[name] for name in Case._fields})
-        times.add(case, Method(entry["algorithm"], entry["segment_bytes"]), entry["seconds"])
-    return times
 
 
 def main() -> None:

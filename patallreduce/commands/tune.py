@@ -13,12 +13,14 @@ import torch.distributed as dist
 from patallreduce._core import TransportError
 from patallreduce.commands import Commands
 from patallreduce.communicator.communicator import Communicator
-from patallreduce.decisions.rules import FileRule, Range, TuningFile, fitted, load
+from patallreduce.decisions.nccl import nccl_csv
+from patallreduce.decisions.open_mpi import read_open_mpi
+from patallreduce.decisions.rules import FileRule, Range, TuningFile, load
 from patallreduce.decisions.times import Case, Times, read_times
 from patallreduce.text.table import text_table
 from patallreduce.text.units import bytes_text, ms_text, parse_bytes
 from patallreduce.tuning.measuring import COLLECTIVES
-from patallreduce.tuning.session import Journal, cases_of, machine_of, tune
+from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
 _SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB")
 
@@ -39,7 +41,7 @@ def add(commands: Commands) -> None:
         "--times",
         type=Path,
         help="what is measured, as JSON lines, gone on with if it is there (OUT with .jsonl); "
-        "with --show: for what else was measured",
+        "with --show or --from: for what else was measured",
     )
     parser.add_argument(
         "--collectives", nargs="+", default=["all_reduce"], choices=COLLECTIVES, help="all_reduce"
@@ -48,15 +50,32 @@ def add(commands: Commands) -> None:
         "--bytes", nargs="+", type=parse_bytes, default=list(map(parse_bytes, _SIZES)),
         help=f"of the whole tensor ({' '.join(_SIZES)})",
     )  # fmt: skip
-    parser.add_argument("--show", type=Path, metavar="FILE", help="print a tuning file's rules")
+    shown_files = parser.add_mutually_exclusive_group()
+    shown_files.add_argument(
+        "--show", type=Path, metavar="FILE", help="print a tuning file's rules, measure nothing"
+    )
+    shown_files.add_argument(
+        "--from",
+        dest="open_mpi",
+        type=Path,
+        metavar="FILE",
+        help="print Open MPI's dynamic rules (its classic format, or JSON) the same way",
+    )
+    parser.add_argument(
+        "--to",
+        type=Path,
+        metavar="CSV",
+        help="write the rules, as far as NCCL can go by them, for its example tuner plugin",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> str:
     """Measure, or show; the text is what to print, "" but on rank 0."""
-    if options.show:
+    if options.show or options.open_mpi:
         times = None if options.times is None else read_times(options.times)[1]
-        return shown(load(options.show), times)
+        file = load(options.show) if options.show else read_open_mpi(options.open_mpi)
+        return "\n".join([shown(file, times), *_written(file, options.to)])
     if not 0 < options.budget < math.inf:
         raise ValueError(f"--budget: expected seconds > 0, got {options.budget}")
     if "RANK" not in os.environ:
@@ -84,9 +103,19 @@ def _tuned(comm: Communicator, options: argparse.Namespace) -> str:
     tune(comm, cases, options.budget, journal, lambda line: print(line, file=sys.stderr))
     if journal is None:
         return ""
-    file = fitted(journal.times, machine)
+    file = file_of(comm, cases, journal.times, machine)
     file.save(options.out)
-    return f"{shown(file, journal.times)}\n{options.out}"
+    return "\n".join([shown(file, journal.times), str(options.out), *_written(file, options.to)])
+
+
+def _written(file: TuningFile, to: Path | None) -> list[str]:
+    if to is None:
+        return []
+    text, left = nccl_csv(file)
+    to.write_text(text, encoding="utf-8")
+    told = f"{to}: {len(file.rules) - len(left)} of {len(file.rules)} rules"
+    names = ", ".join(sorted({rule.method.algorithm for rule in left if not rule.beside_others}))
+    return [f"{told}; NCCL has no {names}" if names else told]
 
 
 def shown(file: TuningFile, times: Times | None = None) -> str:
@@ -112,6 +141,8 @@ def shown(file: TuningFile, times: Times | None = None) -> str:
 
 # The case in the middle of the rule: its method, and the fastest other one.
 def _why(rule: FileRule, times: Times | None) -> str:
+    if not rule.measured:
+        return "not: by the model"
     cases = [case for case in times.cases() if _is_for(rule, case)] if times else []
     if times is None or not cases:
         return ""

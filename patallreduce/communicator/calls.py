@@ -14,13 +14,13 @@ from patallreduce.arguments import nearest, refused
 from patallreduce.communicator import environment
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.schedules import algorithms
+from patallreduce.pricing.selection import in_blocks, rounded, segments_of
 
 OPS = dict(_core.Op.__members__)
 Op = str | dist.ReduceOp.RedOpType  # "sum", or torch.distributed.ReduceOp.SUM, ...
 _OF_TORCH = {"PRODUCT": "prod"}
 _MEANT = {"mean": "avg", "average": "avg"}
 _ROOTED = {"reduce", "broadcast"}
-_OF_BLOCKS = {"all_gather", "reduce_scatter"}
 
 
 class Request(NamedTuple):
@@ -106,17 +106,17 @@ def by_rule(
         nodes: (P,) the node of each rank; (): no two share one.
         link: Between ranks.
     """
-    ruled = rules.choose(ranks, elements, element_bytes, link)
-    if ruled is None:
+    if (ruled := rules.choose(ranks, elements, element_bytes, link)) is None:
         return None
-    name, segments = ruled
-    if nodes and _core.find_algorithm(name, collective).by_node:
-        ruled = rules.choose(len(set(nodes)), elements, element_bytes, link)
+    name, _ = ruled
+
+    def segments(parts: int) -> int:
+        ruled = rules.choose(parts, elements, element_bytes, link)
         assert ruled is not None
-        segments = min(-(-ruled[1] // ranks) * ranks, max(elements, 1))
-    if collective in _OF_BLOCKS:  # whose borders are segments' borders
-        segments = max(segments // ranks, 1) * ranks
-    return name, segments
+        return ruled[1]
+
+    algorithm = _core.find_algorithm(name, collective)
+    return name, rounded(segments, algorithm, collective, ranks, elements=elements, nodes=nodes)
 
 
 def settle(
@@ -172,21 +172,18 @@ def settle(
         numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
         ports = [ports[numbers[node]] for node in nodes]
     nodes = nodes if algorithm.by_node else ()
-    parts = len(set(nodes)) or ranks
-    if segments is None:
-        segments = min(forced, max(elements, 1)) or algorithm.segments(
-            parts, message_bytes, elements, link()
-        )
-        if nodes and not forced:  # a node's part is cut into its ranks'
-            segments = min(-(-segments // ranks) * ranks, max(elements, 1))
-        if request.collective in _OF_BLOCKS:  # whose borders are segments' borders
-            segments = max(segments // ranks, 1) * ranks
+    if segments is None and forced:
+        segments = in_blocks(min(forced, max(elements, 1)), request.collective, ranks)
+    elif segments is None:
+        size = (message_bytes, elements)
+        segments = segments_of(name, request.collective, ranks, *size, link=link(), nodes=nodes)
     elif not 1 <= segments <= max(elements, 1):
         raise _core.ScheduleError(
             f"segments: expected 1 to {max(elements, 1)} (the elements), got {segments} "
             f"on rank {rank}"
         )
     alike = len(set(hints)) <= 1
+    parts = len(set(nodes)) or ranks
     times = algorithm.times(parts, segments, message_bytes, alike, segment_time_s, link)
     return _core.Call(
         elements,

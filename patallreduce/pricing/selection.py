@@ -5,7 +5,7 @@ Of all-reduces `_core.Selector` says that, which knows of arrivals and of others
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from patallreduce import _core
 from patallreduce.pricing.link import Link
@@ -54,14 +54,33 @@ def segments_of(
 ) -> int:
     """As `choose_segments`, among nodes and for blocks of ranks, too: what a call is cut into."""
     algorithm = _core.find_algorithm(name, collective)
-    by_node = len(nodes) > 0 and algorithm.by_node
-    parts = len(set(nodes)) if by_node else ranks
-    segments = algorithm.segments(parts, message_bytes, elements, link)
-    if by_node:  # a node's part is cut into its ranks'
-        segments = min(-(-segments // ranks) * ranks, max(elements, 1))
-    if collective in _OF_BLOCKS:  # whose borders are segments' borders
-        segments = max(segments // ranks, 1) * ranks
-    return segments
+
+    def segments(parts: int) -> int:
+        return algorithm.segments(parts, message_bytes, elements, link)
+
+    return rounded(segments, algorithm, collective, ranks, elements=elements, nodes=nodes)
+
+
+def rounded(
+    segments: Callable[[int], int],
+    algorithm: _core.Algorithm,
+    collective: str,
+    ranks: int,
+    *,
+    elements: int,
+    nodes: Sequence[int],
+) -> int:
+    """What `segments` says for so many parts, ranks or nodes, as a call can be cut."""
+    if not nodes or not algorithm.by_node:
+        return in_blocks(segments(ranks), collective, ranks)
+    # A node's part is cut into its ranks'.
+    by_node = min(-(-segments(len(set(nodes))) // ranks) * ranks, max(elements, 1))
+    return in_blocks(by_node, collective, ranks)
+
+
+def in_blocks(segments: int, collective: str, ranks: int) -> int:
+    """Where the data are blocks of the ranks, the blocks' borders are segments' borders."""
+    return max(segments // ranks, 1) * ranks if collective in _OF_BLOCKS else segments
 
 
 def prices_s(

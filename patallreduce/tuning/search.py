@@ -21,9 +21,11 @@ from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, eleme
 
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100
 _LONG_S = 0.02  # of the repeats of what is short
-_MOST_AGAIN = 20  # times
-_MOST_SLOWER = 3.0  # by the model, than what was measured: not worth measuring
-_NEAR = 1.05
+_ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough at first
+_MOST_AGAIN = 20  # times as many
+# By the model, than what was measured: not worth measuring. Of long calls models know more.
+_MOST_SLOWER, _LONG_MOST_SLOWER = 3.0, 1.5
+_NEAR = 1.2  # of the fastest: another look may tell otherwise
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10
 
@@ -49,7 +51,7 @@ class Search:
     def __init__(self, cases: Iterable[Case], link: Link, nodes: Sequence[int] = ()) -> None:
         self._link = link
         self._nodes = list(nodes)
-        self.prices_s = {case: self._prices(case) for case in cases}
+        self.prices_s = {case: prices_of(case, link, nodes) for case in cases}
 
     def following(self, times: Times, left_s: float) -> Work | None:
         """The next, of those that take no longer than `left_s`; None: nothing is left to do."""
@@ -65,14 +67,15 @@ class Search:
         yield from (work for _, _, work in sorted(first, key=lambda found: found[:2]))
         yield from (work for case in self.prices_s for work in self._cut(case, times))
         again = [found for case in self.prices_s for found in self._again(case, times)]
-        yield from (work for _, work in sorted(again, key=lambda found: found[0]))
+        yield from (work for _, _, work in sorted(again, key=lambda found: found[:2]))
 
     def _by_model(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
         prices_s = self.prices_s[case]
         measured_s = times.medians_s(case)
         best_s = min(measured_s.values(), default=math.inf)
         for place, (method, price_s) in enumerate(prices_s.items()):
-            if method in measured_s or price_s > _MOST_SLOWER * best_s:
+            most = _LONG_MOST_SLOWER if price_s > _ONCE_S else _MOST_SLOWER
+            if method in measured_s or price_s > most * best_s:
                 continue
             yield place, price_s / min(prices_s.values()), _work(case, method, price_s)
             return
@@ -89,7 +92,8 @@ class Search:
             if sensible and method not in measured_s:
                 yield _work(case, method, measured_s[whole])
 
-    def _again(self, case: Case, times: Times) -> Iterator[tuple[int, Work]]:
+    # By how often they were, the short ones first.
+    def _again(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
         ours = {
             method: median_s
             for method, median_s in times.medians_s(case).items()
@@ -100,7 +104,7 @@ class Search:
             count = times.count(case, method)
             work = _work(case, method, ours[method])
             if count < _MOST_AGAIN * work.repeats:
-                yield count // work.repeats, work
+                yield count // work.repeats, work.about_s, work
 
     def _segments(self, case: Case, method: Method) -> int:
         rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
@@ -115,16 +119,18 @@ class Search:
         )
         return 1 if found is None else found[1]
 
-    # Seconds by the model, the fastest first.
-    def _prices(self, case: Case) -> dict[Method, float]:
-        elements = elements_of(case)
-        size = (ELEMENT_BYTES * elements, elements)
-        prices = prices_s(case.collective, case.ranks, *size, link=self._link, nodes=self._nodes)
-        found = {Method(name): price_s for name, price_s in prices.items() if name != REPRODUCIBLE}
-        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, float]:
+    """Seconds by the model of every method that may be measured, the fastest first."""
+    elements = elements_of(case)
+    size = (ELEMENT_BYTES * elements, elements)
+    prices = prices_s(case.collective, case.ranks, *size, link=link, nodes=nodes)
+    found = {Method(name): price_s for name, price_s in prices.items() if name != REPRODUCIBLE}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _work(case: Case, method: Method, once_s: float) -> Work:
     once_s *= 1 + OTHERS if case.beside_others else 1
-    repeats = min(max(int(_LONG_S / once_s), _LEAST_REPEATS), _MOST_REPEATS)
+    repeats = 1 if once_s >= _ONCE_S else _LEAST_REPEATS
+    repeats = min(max(int(_LONG_S / once_s), repeats), _MOST_REPEATS)
     return Work(case, method, repeats, (repeats + 1) * once_s)

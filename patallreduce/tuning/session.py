@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch.distributed as dist
 
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.decisions.machine import processor
+from patallreduce.decisions.rules import TuningFile, fitted
 from patallreduce.decisions.times import (
     Case,
     Machine,
@@ -23,7 +25,7 @@ from patallreduce.decisions.times import (
 from patallreduce.pricing.schedules import algorithms
 from patallreduce.text.units import bytes_text
 from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
-from patallreduce.tuning.search import Search, Work
+from patallreduce.tuning.search import Search, Work, prices_of
 
 _DONE = -1
 _BASELINE_REPEATS = 3
@@ -134,6 +136,14 @@ def tune(
             f"budget: expected time for one measurement, got {budget_s:g} s; the shortest takes "
             f"about {lead.search.least_s():.3g} s"
         )
+
+
+def file_of(
+    comm: Communicator, cases: Iterable[Case], times: Times, machine: Machine
+) -> TuningFile:
+    """The rules that follow, with the model of these ranks' network. On rank 0."""
+    prices = partial(prices_of, link=comm.link, nodes=comm.nodes)
+    return fitted(times, machine, cache(prices), [case for case in cases if not case.beside_others])
 
 
 class _Lead:

@@ -43,17 +43,58 @@ def test_every_size_gets_what_was_fastest_there():
         ),
         MACHINE,
     )
-    border = math.isqrt(1024 * 65536)
+    # Where both lines cross, from 3 times as long to 1.5 times; two sizes to an octave.
+    share = math.log(3) / (math.log(3) + math.log(1.5))
+    border = file.rules[0].message_bytes[1]
+    assert border == pytest.approx(1024 ** (1 - share) * 65536**share, rel=0.3)
+    last = math.isqrt(65536 * 4194304)  # smaller ones were measured with one of both only
     assert [rule.message_bytes for rule in file.rules] == [
-        (0, border),
-        (border + 1, math.isqrt(65536 * 4194304)),
-        (math.isqrt(65536 * 4194304) + 1, math.inf),
-    ]
+        (0, border), (border + 1, last), (last + 1, math.inf),
+    ]  # fmt: skip
     assert [chosen(file, size)[0] for size in (4, border, border + 4, 1 << 20, 1 << 34)] == [
         "recursive_doubling", "recursive_doubling", "ring", "rabenseifner", "rabenseifner",
     ]  # fmt: skip
     assert chosen(file, 1024, ranks=4) is None
     assert chosen(file, 1024, beside_others=True) is None
+
+
+def test_between_two_sizes_the_model_tells_what_is_fastest():
+    """Chains are the fastest at neither end; the model knows where between them."""
+    times = times_of(
+        _4096={"ring": 4.0, "recursive_doubling": 1.0, "rabenseifner": 2.0},
+        _65536={"ring": 4.0, "recursive_doubling": 16.0, "rabenseifner": 4.5},
+    )
+
+    def prices(of):  # as measured at the ends; of one dips in the middle
+        size = of.message_bytes
+        return {
+            Method("ring"): 4.0,
+            Method("recursive_doubling"): size / 4096,
+            Method("rabenseifner"): 2.0 if size < 40000 else 4.5,
+        }
+
+    file = fitted(times, MACHINE, prices)
+    assert [rule.method.algorithm for rule in file.rules] == [
+        "recursive_doubling", "rabenseifner", "ring",
+    ]  # fmt: skip
+    assert chosen(file, 24576)[0] == "rabenseifner"
+
+
+def test_sizes_that_were_not_measured_go_by_the_model():
+    times = times_of(_1024={"ring": 3.0, "recursive_doubling": 1.0})
+    prices = {
+        case(1024): {Method("ring"): 1.0},
+        case(4194304): {Method("ring"): 2.0, Method("rabenseifner"): 1.0},
+    }
+    file = fitted(times, MACHINE, prices.__getitem__, prices)
+    assert [(rule.method.algorithm, rule.measured) for rule in file.rules] == [
+        ("recursive_doubling", True), ("rabenseifner", False),
+    ]  # fmt: skip
+    assert [json.loads(line)["source"] for line in rule_lines(file)] == ["measured", "model"]
+
+
+def rule_lines(file):
+    return [line.rstrip(",") for line in file.text().splitlines() if line.startswith('  {"coll')]
 
 
 def test_what_is_as_fast_stays_as_it_is():

@@ -8,12 +8,13 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
+from patallreduce.commands.tune import shown
 from patallreduce.decisions.machine import processor
 from patallreduce.decisions.rules import FileRule, TuningFile, fitted, load
 from patallreduce.decisions.times import Case, Method, Times, read_times
 from patallreduce.tuning.measuring import COLLECTIVES, Measuring
 from patallreduce.tuning.search import Search
-from patallreduce.tuning.session import Journal, cases_of, machine_of, tune
+from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 from tests.processes import RankFailure
 from tests.programs import run_module
 from tests.threads import errors_on_threads, on_threads
@@ -138,6 +139,23 @@ def test_times_of_other_sizes_are_kept_and_gone_on_with(communicators, tmp_path)
         on_threads(comms, tuned, size)
     _, times = read_times(tmp_path / "times.jsonl")
     assert [case.message_bytes for case in times.cases()] == [4096, 65536]
+
+
+def test_what_the_budget_does_not_reach_goes_by_the_model(communicators, tmp_path):
+    comms = communicators(2)
+    cases = [Case("all_reduce", 2, 2, size, False) for size in (4096, 1 << 33)]
+    cases.append(Case("all_reduce", 2, 2, 1 << 33, True))  # of which the model knows nothing
+
+    def tuned(comm):
+        journal = Journal(tmp_path / "times.jsonl", HERE) if comm.rank == 0 else None
+        tune(comm, cases, 1.0, journal)
+
+    on_threads(comms, tuned)
+    file = file_of(comms[0], cases, read_times(tmp_path / "times.jsonl")[1], HERE)
+    assert [(rule.measured, rule.beside_others) for rule in file.rules] == [
+        (True, False), (False, False),
+    ]  # fmt: skip
+    assert "not: by the model" in shown(file)
 
 
 def test_too_short_a_budget_and_times_of_another_machine(communicators, tmp_path):

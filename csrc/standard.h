@@ -1,4 +1,5 @@
-// What the core uses of the standard library, compiled beforehand for the strict build (Makefile).
+// What the core uses of the standard library, compiled once rather than in each file, where the
+// compiler can do that (setup.py, Makefile). Every file includes what it needs all the same.
 #include <algorithm>
 #include <array>
 #include <atomic>

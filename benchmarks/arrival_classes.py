@@ -1,0 +1,165 @@
+"""What does a decision lose that does not know of arrivals?  Simulated on real arrivals.
+
+    python -m benchmarks.arrival_classes --results out/arrival_classes.jsonl
+
+TUNE07's decision maps take ranks and bytes: all ranks arrive together. Here they have one axis
+more, the class of the arrivals, each with a delay in powers of two of a transfer of the message:
+
+    none      nearly together: within a twentieth of the transfer
+    one late  the last one is behind the next by at least half of the spread, which is the delay
+    spread    any other: the delay is from the first to the last
+
+A map with the axis says what is fastest where one rank is late by the delay, or all are spread
+evenly over it; a map without, what is fastest where nobody is. `auto` knows the arrivals themselves
+and prices them. All three are asked for each iteration of the traces, for messages of which a
+transfer takes a tenth to ten times the trace's median spread; schedules are made for the arrivals
+that come. The penalty is what the choice's run time, from the first arrival to the last finish, is
+over that of the fastest algorithm, less one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import traces
+from benchmarks.lab.plan import Record
+from benchmarks.traces.command import run_on_traces
+from patallreduce import Link, _core
+from patallreduce.patterns import one_late
+from patallreduce.pictures.figures import BLUE, VERMILION, YELLOW, figure, save
+from patallreduce.pricing.bucket import Bucket
+from patallreduce.pricing.comparison import compare
+
+MESSAGE_BYTES = 64 << 20
+ELEMENT_BYTES = 4
+LATENCY_S = 20e-6
+SUMS_BYTES_PER_S = 1e12  # links here may be faster than any memory
+TRANSFERS = (0.1, 0.5, 2.0, 10.0)  # of a message, in median spreads of the trace
+TOGETHER = 1 / 20
+POWERS = range(-4, 5)
+WAYS = {"without": YELLOW, "with classes": BLUE, "auto": VERMILION}
+
+Class = tuple[str, int]  # and the delay's power of two
+
+
+def class_of(arrivals_s: Sequence[float], transfer_s: float) -> Class:
+    """Of one iteration's arrivals."""
+    *others, last_s = sorted(arrivals_s)
+    spread_s, ahead_s = last_s - others[0], last_s - others[-1]
+    if spread_s <= TOGETHER * transfer_s:
+        return "none", 0
+    name, delay_s = ("one late", ahead_s) if ahead_s >= spread_s / 2 else ("spread", spread_s)
+    power = round(math.log2(delay_s / transfer_s))
+    return name, min(max(power, POWERS[0]), POWERS[-1])
+
+
+def like(of: Class, ranks: int, transfer_s: float) -> list[float]:
+    """Arrivals of a class, as its map has them."""
+    name, power = of
+    delay_s = transfer_s * 2.0**power
+    if name == "none":
+        return [0.0] * ranks
+    if name == "one late":
+        return one_late(ranks, delay_s)
+    return [delay_s * rank / (ranks - 1) for rank in range(ranks)]
+
+
+def run_times_s(bucket: Bucket, arrivals_s: Sequence[float]) -> dict[str, float]:
+    """By algorithm."""
+    prices, _ = compare(bucket, [arrivals_s], by="run-time")
+    return {price.algorithm: price.run_time_s for price in prices}
+
+
+def measure(name: str, stages: dict[int, list[traces.Iteration]]) -> list[Record]:
+    """A record of each size of a message."""
+    every = [iteration.arrivals_s for of in stages.values() for iteration in of]
+    ranks = len(every[0])
+    spread_s = statistics.median(max(row) - min(row) for row in every)
+    records = []
+    for transfers in TRANSFERS:
+        transfer_s = transfers * spread_s
+        link = Link(LATENCY_S, MESSAGE_BYTES / transfer_s, SUMS_BYTES_PER_S)
+        bucket = Bucket(ranks, MESSAGE_BYTES, link)
+        selector = _core.Selector(ranks, link)
+        fastest: dict[Class, str] = {}
+
+        def by_class(of: Class, bucket: Bucket = bucket, known: dict[Class, str] = fastest) -> str:
+            if of not in known:
+                transfer_s = bucket.link.transfer_s(bucket.message_bytes)
+                times_s = run_times_s(bucket, like(of, bucket.ranks, transfer_s))
+                known[of] = min(times_s, key=times_s.__getitem__)
+            return known[of]
+
+        lost: dict[str, list[float]] = {way: [] for way in WAYS}
+        counts: dict[str, int] = {}
+        for row in every:
+            arrivals_s = [at_s - min(row) for at_s in row]
+            times_s = run_times_s(bucket, arrivals_s)
+            of = class_of(arrivals_s, transfer_s)
+            counts[of[0]] = counts.get(of[0], 0) + 1
+            elements = MESSAGE_BYTES // ELEMENT_BYTES
+            chosen = {
+                "without": by_class(("none", 0)),
+                "with classes": by_class(of),
+                "auto": selector.choose(elements, ELEMENT_BYTES, arrivals_s)[0],
+            }
+            for way, algorithm in chosen.items():
+                lost[way].append(times_s[algorithm] / min(times_s.values()) - 1)
+        records.append(
+            {
+                "trace": name,
+                "ranks": ranks,
+                "iterations": len(every),
+                "transfer_in_spreads": transfers,
+                "classes": counts,
+                "mean": {way: statistics.fmean(values) for way, values in lost.items()},
+                "most": {way: max(values) for way, values in lost.items()},
+            }
+        )
+    return records
+
+
+def print_table(records: list[Record]) -> None:
+    """For a reader."""
+    table = Table(title="penalty, %: mean, most", title_justify="left")
+    for heading in ("trace", "ranks", "transfer / spread", "none, one late, spread", *WAYS):
+        table.add_column(heading, justify="left" if heading == "trace" else "right")
+    for record in records:
+        counts = [str(record["classes"].get(name, 0)) for name in ("none", "one late", "spread")]
+        table.add_row(
+            record["trace"],
+            str(record["ranks"]),
+            f"{record['transfer_in_spreads']:g}",
+            ", ".join(counts),
+            *(f"{100 * record['mean'][way]:.1f}, {100 * record['most'][way]:.0f}" for way in WAYS),
+        )
+    Console(width=120).print(table)
+
+
+def draw(records: list[Record], path: Path) -> None:
+    """Mean penalties, one group of bars for each trace and size."""
+    picture = figure(9, 3.6)
+    panel = picture.subplots()
+    for number, (way, colour) in enumerate(WAYS.items()):
+        places = [place + (number - 1) * 0.27 for place in range(len(records))]
+        means = [100 * record["mean"][way] for record in records]
+        panel.bar(places, means, 0.27, color=colour, label=way)
+    panel.set_xticks(
+        range(len(records)),
+        [f"{r['trace']}\n{r['transfer_in_spreads']:g}" for r in records],
+    )
+    panel.set_xlabel("trace; a transfer of the message in median spreads of its arrivals")
+    panel.set_ylabel("mean penalty, %")
+    panel.set_title("A decision that knows of arrivals, and one that does not")
+    panel.legend()
+    save(picture, path)
+
+
+if __name__ == "__main__":
+    run_on_traces("arrival_classes", __doc__, measure, print_table, draw)

@@ -1,0 +1,1 @@
+"""Decision maps measured, and what functions that encode or predict them cost."""

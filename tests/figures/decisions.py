@@ -1,0 +1,41 @@
+"""Decision functions on measured maps: what docs/tuning.md says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.figures.records import Figure, load
+
+PAGE = "docs/tuning.md"
+FILE = "decisions.jsonl"
+MAP = "decision_map.jsonl"
+ARRIVALS = "arrival_classes.jsonl"
+WAYS = ("without", "with classes", "auto")
+
+
+def row_of(row: dict[str, Any]) -> str:
+    """As the table of the page has it."""
+    seen, unseen = row["made_from"], row["held_out"]
+    numbers = [seen["mean"], unseen["mean"], unseen["ninety"], unseen["most"]]
+    ns = "" if row["ns"] is None else f"{row['ns']:.0f} ns"
+    cells = [row["function"], str(row["leaves"] or ""), *(f"{100 * n:.1f} %" for n in numbers), ns]
+    return "| " + " | ".join(cells) + " |"
+
+
+def figures() -> Iterator[Figure]:
+    rows = load(FILE)
+    for row in rows:
+        if row.get("collective") == "broadcast":
+            yield Figure(PAGE, row_of(row), "mean", FILE)
+    table = rows[-1]
+    yield Figure(PAGE, f"{table['ns']:.0f} ns in a table of {table['leaves']} rules", "", FILE)
+    points = [record for record in load(MAP) if record.get("collective") == "broadcast"]
+    seen = sum(not record["held_out"] for record in points)
+    yield Figure(PAGE, f"{seen} points", "", MAP)
+    for record in load(ARRIVALS):
+        numbers = [f"{100 * record['mean'][way]:.1f} %" for way in WAYS]
+        name = (
+            f"| {record['trace']}, {record['ranks']} ranks | {record['transfer_in_spreads']:g} | "
+        )
+        yield Figure(PAGE, name + " | ".join(numbers) + " |", "mean", ARRIVALS)
