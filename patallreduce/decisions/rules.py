@@ -282,7 +282,7 @@ def fitted(
 ) -> TuningFile:
     """The rules by which every case that was measured gets its fastest method, or one as fast.
 
-    Between two sizes a method takes what the model says, times what it took over that at both
+    Between two sizes a method takes what the model says, times what it took over that at either
     (without a model: its times are straight in logarithms). So borders lie where the times cross,
     and a method may be the fastest between two sizes that is so at neither; in the middle, where
     the fastest at one size was not measured at the other. Beyond the outermost nothing changes
@@ -365,13 +365,17 @@ class _Fit:
         share = math.log(size / before.message_bytes)
         share /= math.log(after.message_bytes / before.message_bytes)
         found = {}
-        for method in {*ends[0][0]} & {*ends[1][0]}:
+        for method in {*ends[0][0], *ends[1][0]}:
             whole = Method(method.algorithm)
-            over = sum(
-                weight * math.log(medians_s[method] / model_s.get(whole, 1.0))
+            over = [
+                (weight, math.log(medians_s[method] / model_s.get(whole, 1.0)))
                 for weight, (medians_s, model_s) in zip((1 - share, share), ends, strict=True)
-            )
-            found[method] = here_s.get(whole, 1.0) * math.exp(over)
+                if method in medians_s
+            ]
+            # Cuts were tried where they might win: of one of them that did once too much is expected.
+            if len(over) == len(ends) or (method == whole and whole in here_s):
+                mean = sum(weight * one for weight, one in over) / sum(w for w, _ in over)
+                found[method] = here_s.get(whole, 1.0) * math.exp(mean)
         if not {min(medians_s, key=medians_s.__getitem__) for medians_s, _ in ends} <= {*found}:
             return  # one was measured at one size only
         fastest = min(sorted(found), key=found.__getitem__)

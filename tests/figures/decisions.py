@@ -12,6 +12,12 @@ FILE = "decisions.jsonl"
 MAP = "decision_map.jsonl"
 ARRIVALS = "arrival_classes.jsonl"
 WAYS = ("without", "with classes", "auto")
+SHOWN = (
+    "quadtree, depth 1", "quadtree, depth 2", "quadtree, exact", "C4.5 -m 2 -c 25",
+    "C4.5 -m 4 -c 25", "C4.5 -m 10 -c 5", "C4.5, composite", "by penalty, 4 leaves",
+    "by penalty, 8 leaves", "CART (scikit-learn)", "usual algorithm", "Open MPI, fixed",
+    "this package's model", "Hockney", "LogGP", "PLogP",
+)  # fmt: skip
 
 
 def row_of(row: dict[str, Any]) -> str:
@@ -26,7 +32,7 @@ def row_of(row: dict[str, Any]) -> str:
 def figures() -> Iterator[Figure]:
     rows = load(FILE)
     for row in rows:
-        if row.get("collective") == "broadcast":
+        if row.get("collective") == "broadcast" and row["function"] in SHOWN:
             yield Figure(PAGE, row_of(row), "mean", FILE)
     table = rows[-1]
     yield Figure(PAGE, f"{table['ns']:.0f} ns in a table of {table['leaves']} rules", "", FILE)
