@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lab.arguments import add_network, add_out, command_line
+from benchmarks.lab.environment import processor
 from benchmarks.lab.plan import (
     Record,
     end_on_sigterm,
@@ -128,7 +129,7 @@ def main() -> None:
         draw(collective, of, predicting(of, parameters), folder / f"{collective}.png")
     rows.append({"function": "table", "leaves": RULES, "ns": table_ns(RULES)})
     console.print(f"the table of a tuning file with {RULES} rules: {rows[-1]['ns']:.1f} ns")
-    write_records(folder / "decisions.jsonl", rows)
+    write_records(folder / "decisions.jsonl", [{**row, "processor": processor()} for row in rows])
 
 
 if __name__ == "__main__":

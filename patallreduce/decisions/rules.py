@@ -372,7 +372,7 @@ class _Fit:
                 for weight, (medians_s, model_s) in zip((1 - share, share), ends, strict=True)
                 if method in medians_s
             ]
-            # Cuts were tried where they might win: of one of them that did once too much is expected.
+            # Cuts were tried where they might win: one that did so once promises too much.
             if len(over) == len(ends) or (method == whole and whole in here_s):
                 mean = sum(weight * one for weight, one in over) / sum(w for w, _ in over)
                 found[method] = here_s.get(whole, 1.0) * math.exp(mean)
