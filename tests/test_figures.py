@@ -101,6 +101,7 @@ def test_every_record_is_named_beside_its_command():
 
 def test_a_record_of_a_measurement_names_its_machine():
     computed = {
+        "arrival_classes.jsonl",
         "clairvoyant_allreduce.jsonl",
         "jobs.jsonl",
         "jobs_three_late.jsonl",
