@@ -11,8 +11,9 @@ from pathlib import Path
 import torch.distributed as dist
 
 from patallreduce.communicator.communicator import Communicator
+from patallreduce.decisions.fit import fitted
 from patallreduce.decisions.machine import processor
-from patallreduce.decisions.rules import TuningFile, fitted
+from patallreduce.decisions.rules import TuningFile
 from patallreduce.decisions.times import (
     Case,
     Machine,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 import patallreduce as pat
-from patallreduce.decisions.rules import FileRule, TuningFile, fitted, load
+from patallreduce.decisions.fit import fitted
+from patallreduce.decisions.rules import FileRule, TuningFile, load
 from patallreduce.decisions.times import Case, Method, Times, header_of, line_of, read_times
 
 LINK = pat.Link(50e-6, 25e6, 5e9)

@@ -9,8 +9,9 @@ import torch.distributed as dist
 
 import patallreduce as pat
 from patallreduce.commands.tune import shown
+from patallreduce.decisions.fit import fitted
 from patallreduce.decisions.machine import processor
-from patallreduce.decisions.rules import FileRule, TuningFile, fitted, load
+from patallreduce.decisions.rules import FileRule, TuningFile, load
 from patallreduce.decisions.times import Case, Method, Times, read_times
 from patallreduce.tuning.measuring import COLLECTIVES, Measuring
 from patallreduce.tuning.search import Search
