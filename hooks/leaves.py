@@ -54,8 +54,9 @@ class Leaves:
     Each leaf is one forward and one backward pass of the DDP model. Any number of passes inside
     `ddp_model.no_sync()` may precede it; their gradients add up as in DDP. Holds at most
     2 log2(n) + 1 sums of gradients, n being this rank's leaves, and log2(n) + 1 if n is a power of
-    two that divides L; the exchange (`patallreduce.leaves.exchange`) holds its subtrees twice more,
-    sent and received. All of this memory is released with the last leaf.
+    two that divides L; unless all ranks have as many and a power of two, the exchange
+    (`patallreduce.leaves.exchange`) holds its subtrees twice more, sent and received. All of this
+    memory is released with the last leaf.
 
     Args:
         ddp_model: The model, on CPU.

@@ -11,7 +11,6 @@ from .cells import Cell
 from .job import Arrivals, Job, Key
 
 _SEGMENT_TIME_S = 2.0  # as plans have it
-_BY_PARTS = ("prr", "direct_exchange")
 _EDGES = (1 / 4, 1 / 3)  # of the computation: before the first bucket is ready
 
 
@@ -33,7 +32,7 @@ def _plan(
         plan = getattr(leader, kind)(rank, 1, iteration, *arguments, at_s)
         if plan is not None and plan.buckets:
             keys = [
-                (name, segments, hints, _SEGMENT_TIME_S if name in _BY_PARTS else 0.0)
+                (name, segments, hints, _SEGMENT_TIME_S)
                 for _, _, name, segments, hints in plan.buckets
             ]
     return keys

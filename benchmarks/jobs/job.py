@@ -13,7 +13,6 @@ Key = tuple[str, int, list[float], float]
 Arrivals = list[list[float]]  # seconds by bucket and rank
 
 _MOST_PREPARED = 200
-_BY_TIMES = ("prr", "clairvoyant", "direct_exchange")
 
 
 class Job:
@@ -64,8 +63,7 @@ class Job:
                 keys.append((name, segments, [at_s - first_s for at_s in row], segment_time_s))
                 continue
             order = row if by_bucket else arrivals_s[-1]
-            timed = name in ("prr", "direct_exchange")
-            keys.append((name, segments, hints if timed else order, 2.0))
+            keys.append((name, segments, hints if algorithm.uses_times else order, 2.0))
         return keys
 
     def arrivals_s(self, compute_s: list[float]) -> Arrivals:
@@ -104,12 +102,8 @@ class Job:
         name, segments, hints, segment_time_s = key
         if name in ("slt", "slt_dynamic"):
             name, hints = "slt", []  # in the order of the ranks, which take other places
-        known = (
-            name,
-            segments,
-            tuple(hints if name in _BY_TIMES else ()),
-            segment_time_s,
-        )
+        timed = _core.find_algorithm(name, "all_reduce").uses_times
+        known = (name, segments, tuple(hints if timed else ()), segment_time_s)
         if known not in self._prepared:
             if len(self._prepared) == _MOST_PREPARED:
                 self._prepared.clear()

@@ -26,4 +26,9 @@ using schedule::Steps;
 // P - 1. Of a node only the last id's counts, for all of them.
 Steps around(const Problem& problem, const ArrivalOrder& order, std::vector<int> tops);
 
+// The results alone, recv above: holders[part] is the id that has its sum. A rank takes them in
+// falling order, from `first` on.
+void append_results(const Problem& problem, const ArrivalOrder& order,
+                    const std::vector<int>& holders, int first, Steps& steps);
+
 }  // namespace patallreduce::algorithms

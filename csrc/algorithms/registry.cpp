@@ -111,10 +111,10 @@ const std::vector<Algorithm>& algorithms() {
                          Sends::to_all_at_once),
                  {part_per_rank, direct_exchange_segments_to_price, nullptr, flow_direct_exchange}),
           part_time),
-      of_the_tree({"reproducible", "all_reduce",
-                   "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the tree; "
-                   "holders: ours",
-                   Uses::nothing, reproducible, reproducible_segments}),
+      of_the_tree(by_node({"reproducible", "all_reduce",
+                           "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the "
+                           "tree; holders: ours",
+                           Uses::nothing, reproducible, reproducible_segments})),
       of_the_tree({"binomial_all_reduce", "all_reduce", thesis_all_reduce, Uses::nothing,
                    binomial_all_reduce, whole_segments}),
       {"two_tree", "all_reduce", "Sanders, Speck, Traeff, Parallel Computing 35 (2009), 581-594",

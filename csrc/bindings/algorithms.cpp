@@ -87,6 +87,10 @@ void bind_algorithms(py::module_& m) {
       .def_readonly("source", &Algorithm::source, "Paper and section.")
       .def_property_readonly("uses_arrivals",
                              [](const Algorithm& a) { return a.uses != algorithms::Uses::nothing; })
+      .def_property_readonly(
+          "uses_times", [](const Algorithm& a) { return a.uses == algorithms::Uses::times; },
+          "Its schedules depend on how late ranks are, and not on their order alone.")
+      .def_readonly("tree", &Algorithm::tree, "Every sum is that of the reproducible tree.")
       .def_readonly("by_node", &Algorithm::by_node, "It keeps ranks of one node together.")
       .def_readonly("by_port", &Algorithm::by_port, "It takes account of ports' bandwidths.")
       .def_property_readonly(

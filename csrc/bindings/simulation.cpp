@@ -281,6 +281,8 @@ void bind_simulation(py::module_& m) {
       [](double message_bytes, const Link& link) { return link.transfer_s(message_bytes); },
       "message_bytes"_a, "link"_a,
       "Seconds that a message of so many bytes occupies a port, without latency.");
+  m.def("port_widths", &pricing::port_widths, "bytes_per_s"_a,
+        "Whole numbers that compare ports of these bandwidths, each > 0; [] if they are alike.");
 }
 
 }  // namespace patallreduce::bindings

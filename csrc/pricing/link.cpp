@@ -8,6 +8,12 @@
 
 namespace patallreduce::pricing {
 
+namespace {
+
+constexpr double finest = 1000;  // width of the widest port
+
+}  // namespace
+
 double Link::transfer_s(double message_bytes) const {
   if (transfers_s.empty()) return message_bytes / bytes_per_s;
   const auto after = std::lower_bound(
@@ -31,6 +37,18 @@ double Link::widest() const {
 void check_ports(const Link& link, int ranks) {
   PATR_CHECK(link.ports.empty() || link.ports.size() == std::size_t(ranks), ScheduleError,
              "link: expected one port for each of ", ranks, ", got ", link.ports.size());
+}
+
+std::vector<std::int32_t> port_widths(const std::vector<double>& bytes_per_s) {
+  if (bytes_per_s.empty()) return {};
+  const double widest = *std::max_element(bytes_per_s.begin(), bytes_per_s.end());
+  std::vector<std::int32_t> widths;
+  for (const double of_rank : bytes_per_s)
+    widths.push_back(
+        std::max(static_cast<std::int32_t>(std::lround(of_rank / widest * finest)), 1));
+  const bool alike = std::count(widths.begin(), widths.end(), widths.front()) ==
+                     static_cast<std::ptrdiff_t>(widths.size());
+  return alike ? std::vector<std::int32_t>() : widths;
 }
 
 void check(const Link& link) {

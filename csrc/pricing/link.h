@@ -33,5 +33,8 @@ struct Link {
 void check(const Link& link);
 // Unless it has no ports, or one for each.
 void check_ports(const Link& link, int ranks);
+// What compares ports of these bandwidths, each > 0: whole numbers, finer than anybody measures.
+// Empty: they are alike.
+std::vector<std::int32_t> port_widths(const std::vector<double>& bytes_per_s);
 
 }  // namespace patallreduce::pricing

@@ -20,7 +20,6 @@ constexpr double quanta_per_scale = 64, orders_per_scale = 1024;
 constexpr double most_orders = 1e9;
 // Of the transfer time of an iteration's messages.
 constexpr double usual_slack = 1.0 / 16;
-constexpr double widest_port = 1000;  // finer than anybody measures
 // Messages of an iteration that are simulated in some milliseconds.
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
 constexpr int samples = 3;               // the forecast itself and one to either side of it
@@ -69,16 +68,12 @@ void Planner::set_ports(const std::vector<double>& bytes_per_s) {
   PATR_CHECK(!nodes_.shared() && bytes_per_s.size() == std::size_t(ranks_) &&
                  std::all_of(bytes_per_s.begin(), bytes_per_s.end(), sensible),
              ScheduleError, "set_ports: expected a bandwidth > 0 for each of ", ranks_, " ranks");
-  const auto [least, most] = std::minmax_element(bytes_per_s.begin(), bytes_per_s.end());
+  const double narrowest = *std::min_element(bytes_per_s.begin(), bytes_per_s.end());
   const std::lock_guard lock(mutex_);
-  const double slower = link_.bytes_per_s / *least;
-  link_.bytes_per_s = *least;
+  const double slower = link_.bytes_per_s / narrowest;
+  link_.bytes_per_s = narrowest;
   for (auto& [bytes, seconds] : link_.transfers_s) seconds *= slower;
-  link_.ports.clear();
-  if (*least < *most)
-    for (const double of_rank : bytes_per_s)
-      link_.ports.push_back(std::max<std::int32_t>(
-          1, static_cast<std::int32_t>(std::lround(of_rank / *most * widest_port))));
+  link_.ports = pricing::port_widths(bytes_per_s);
   schedules_ = Schedules(ranks_, link_);
   rollout_ = Rollout(ranks_, link_);
   choices_.forget();

@@ -1,10 +1,11 @@
 """From each rank's subtrees to the sum of all leaves on every rank.
 
-Every rank holds one slice of the message: it gets that slice of all subtrees, sums them up the
-tree, and gives the result to all. A rank of k subtrees sends k M (P - 1) / P bytes, then
-M (P - 1) / P; with k = 1 that is what a ring sends.
+Where each rank has one subtree, all of one height, the rest of the tree is that of the ranks: an
+all-reduce by it. Otherwise every rank holds one slice of the message: it gets that slice of all
+subtrees, sums them up the tree, and gives the result to all. A rank of k subtrees sends
+k M (P - 1) / P bytes, then M (P - 1) / P.
 
-Beside the caller's sums, a bucket of M bytes takes 2 k M while it is under way.
+Beside the caller's sums, a bucket of M bytes then takes 2 k M while it is under way.
 
 Source: BTR22 sums one number; slices with a holder each are what makes a ring of it.
 """
@@ -16,6 +17,7 @@ import threading
 import torch
 
 from patallreduce import _core
+from patallreduce.communicator.calls import REPRODUCIBLE
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.tensors import dtype_of
 from patallreduce.communicator.tickets import Ticket
@@ -41,9 +43,11 @@ class LeafExchange:
         ranks = communicator.ranks
         self._subtrees = [maximal_subtrees(run_of(rank, ranks, leaves)) for rank in range(ranks)]
         self._most = max(map(len, self._subtrees))
+        heights = {height for subtrees in self._subtrees for _, height in subtrees}
+        self._one_each = self._most == len(heights) == 1
         self._leaves = leaves
         self._lock = threading.Lock()
-        self._buckets: list[BucketMean] = []
+        self._buckets: list[ExchangedMean] = []
         self._begun = 0  # buckets whose sums have begun
         self._complete = False
 
@@ -56,7 +60,10 @@ class LeafExchange:
         self, buffer: torch.Tensor, nodes: list[Node[torch.Tensor]], *, last: bool
     ) -> BucketMean:
         """Hand a bucket over: its (elements,) buffer, and this rank's subtrees of it."""
-        bucket = BucketMean(self._communicator, self._subtrees, self._most, self._leaves, buffer)
+        if self._one_each:
+            self._complete = last
+            return ReducedMean(self._communicator, self._leaves, buffer, nodes[0].value)
+        bucket = ExchangedMean(self._communicator, self._subtrees, self._most, self._leaves, buffer)
         with self._lock:
             self._buckets.append(bucket)
             self._complete = last
@@ -66,7 +73,7 @@ class LeafExchange:
             self._advance()
         return bucket
 
-    def _received(self, bucket: BucketMean) -> None:
+    def _received(self, bucket: ExchangedMean) -> None:
         bucket.ready = True
         self._advance()
 
@@ -81,34 +88,17 @@ class LeafExchange:
 
 
 class BucketMean:
-    """One bucket: its subtrees go to the holders of slices, the sums go back to all ranks.
+    """A bucket under way. `future`: its value is the buffer, holding the mean over all leaves."""
 
-    `future`: its value is the buffer, holding the mean over all leaves.
-    """
-
-    def __init__(
-        self,
-        communicator: Communicator,
-        subtrees: list[list[tuple[int, int]]],
-        most: int,
-        leaves: int,
-        buffer: torch.Tensor,
-    ) -> None:
+    def __init__(self, communicator: Communicator, leaves: int, buffer: torch.Tensor) -> None:
         self._communicator = communicator
-        self._subtrees = subtrees
         self._leaves = leaves
         self._buffer = buffer
-        self.ready = False  # all pieces have been received, or the exchange failed
         self._ticket: Ticket | None = None  # of the collective under way
         self._error: Exception | None = None
         self._over = threading.Event()
         self._done: torch.futures.Future[None] = torch.futures.Future()
         self.future: torch.futures.Future[torch.Tensor] = self._done.then(self._result)
-        grain = _SLICE_BYTES // buffer.element_size()
-        ranks = communicator.ranks
-        self._slice = max(-(-buffer.numel() // (ranks * grain)), 1) * grain
-        # [sent or received, to or from rank, subtree, element]
-        self._pieces = buffer.new_zeros((2, ranks, most, self._slice))
 
     def wait(self) -> None:
         """Wait for the mean; on the main thread signals are handled. Raises what went wrong."""
@@ -121,10 +111,62 @@ class BucketMean:
             raise self._error
         return self._buffer
 
+    def _check(self) -> None:
+        assert self._ticket is not None
+        self._ticket.check()
+
+    def _scale(self, total: torch.Tensor, mean: torch.Tensor) -> None:
+        name = dtype_of(mean).name
+        at, number = mean.data_ptr(), mean.numel()
+        _core.scale_copy(at, total.data_ptr(), number, name, 1 / self._leaves)
+
     def _end(self, error: Exception | None) -> None:
         self._error = error
         self._over.set()
         self._done.set_result(None)
+
+
+class ReducedMean(BucketMean):
+    """One whose ranks' `total` each is all they have: summed by the tree over the ranks."""
+
+    def __init__(
+        self, communicator: Communicator, leaves: int, buffer: torch.Tensor, total: torch.Tensor
+    ) -> None:
+        super().__init__(communicator, leaves, buffer)
+        work = communicator.all_reduce(total, algorithm=REPRODUCIBLE, async_op=True)
+        assert work is not None
+        self._ticket = work.ticket
+        work.get_future().add_done_callback(lambda _: self._finish(total))
+
+    def _finish(self, total: torch.Tensor) -> None:
+        try:
+            self._check()
+            self._scale(total, self._buffer)
+        except Exception as error:
+            self._end(error)
+        else:
+            self._end(None)
+
+
+class ExchangedMean(BucketMean):
+    """One whose subtrees go to the holders of slices; the sums go back to all ranks."""
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        subtrees: list[list[tuple[int, int]]],
+        most: int,
+        leaves: int,
+        buffer: torch.Tensor,
+    ) -> None:
+        super().__init__(communicator, leaves, buffer)
+        self._subtrees = subtrees
+        self.ready = False  # all pieces have been received, or the exchange failed
+        grain = _SLICE_BYTES // buffer.element_size()
+        ranks = communicator.ranks
+        self._slice = max(-(-buffer.numel() // (ranks * grain)), 1) * grain
+        # [sent or received, to or from rank, subtree, element]
+        self._pieces = buffer.new_zeros((2, ranks, most, self._slice))
 
     def exchange(self, nodes: list[Node[torch.Tensor]]) -> torch.futures.Future[torch.Tensor]:
         """Start to give all ranks their slices of this rank's subtrees, and to take theirs."""
@@ -150,10 +192,6 @@ class BucketMean:
         else:
             spread.add_done_callback(lambda _: self._finish(slices))
 
-    def _check(self) -> None:
-        assert self._ticket is not None
-        self._ticket.check()
-
     def _sum(self) -> torch.Tensor:
         """Give all slices, this rank's being the mean of all leaves."""
         tree: LeafTree[torch.Tensor] = LeafTree(add)
@@ -161,10 +199,7 @@ class BucketMean:
             for number, (first, height) in enumerate(subtrees):
                 tree.append(Node(first, height, self._pieces[1, owner, number]))
         slices = self._buffer.new_empty((self._communicator.ranks, self._slice))
-        mean = slices[self._communicator.rank]
-        name = dtype_of(mean).name
-        total = tree.total().data_ptr()
-        _core.scale_copy(mean.data_ptr(), total, mean.numel(), name, 1 / self._leaves)
+        self._scale(tree.total(), slices[self._communicator.rank])
         return slices
 
     def _finish(self, slices: torch.Tensor) -> None:

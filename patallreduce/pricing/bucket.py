@@ -10,6 +10,7 @@ from patallreduce._core import Schedule, find_algorithm
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.networks import Network
 from patallreduce.pricing.schedules import schedule
+from patallreduce.pricing.selection import segments_of
 
 _ELEMENT_BYTES = 4  # float32: a segment has at least one
 
@@ -99,10 +100,8 @@ def parameters(algorithm: str, bucket: Bucket) -> Parameters:
     parts = bucket.nodes if nodes else ranks
     segments = bucket.segments
     if segments is None:
-        elements = max(message_bytes // _ELEMENT_BYTES, 1)
-        segments = found.segments(parts, message_bytes, elements, bucket.link)
-        if nodes:  # a node's part is cut into its ranks'
-            segments = min(-(-segments // ranks) * ranks, elements)
+        size = (message_bytes, max(message_bytes // _ELEMENT_BYTES, 1))
+        segments = segments_of(algorithm, "all_reduce", ranks, *size, link=bucket.link, nodes=nodes)
     times = found.times(parts, segments, message_bytes, False, None, lambda: bucket.link)
     return {"segments": segments, "nodes": nodes or None, "ports": ports or None, **times}
 

@@ -61,9 +61,8 @@ class Link:
 
     @property
     def widths(self) -> list[int]:
-        """Whole numbers up to 1000 that compare the ports; none where all are alike."""
-        found = [max(round(port / max(self.ports) * _WIDEST), 1) for port in self.ports]
-        return found if len(set(found)) > 1 else []
+        """Whole numbers that compare the ports; none where all are alike."""
+        return _core.port_widths(self.ports)
 
     def by_port(self) -> list[Link]:
         """(P,) links, one of each port, that have no others; [] where all are alike."""
@@ -80,9 +79,6 @@ class Link:
     def transfer_s(self, message_bytes: int) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
         return _core.transfer_s(message_bytes, self)
-
-
-_WIDEST = 1000
 
 
 def _positive(name: str, value: float) -> None:

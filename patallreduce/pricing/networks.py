@@ -133,7 +133,7 @@ class Network:
             raise ValueError(f"{path}: {what}") from None
 
     def __str__(self) -> str:
-        """A line for each class of links: whose they are, rate, latency, sums."""
+        """A line for each class of links: whose they are, rate, latency, sums; which are slow."""
         alone = "rank" if self.nodes is None else "node"
         lines = []
         if self.nodes is not None:
@@ -145,8 +145,11 @@ class Network:
         whose: dict[Model, dict[int, None]] = {}
         for number, link in zip(self.nodes or range(len(self.links)), self.links, strict=True):
             whose.setdefault(link, {})[number] = None
+        widest = max((link.bytes_per_s for link in whose if isinstance(link, Link)), default=0.0)
         for link, numbers in whose.items():
-            lines.append(f"{alone + ' ' + _ranges(list(numbers)):<16} {_text(link)}")
+            slow = isinstance(link, Link) and link.bytes_per_s < widest
+            share = f"; slow, {link.bytes_per_s / widest:.2g} of the widest" if slow else ""
+            lines.append(f"{alone + ' ' + _ranges(list(numbers)):<16} {_text(link)}{share}")
         return "\n".join(lines)
 
 

@@ -71,7 +71,7 @@ def rounded(
     nodes: Sequence[int],
 ) -> int:
     """What `segments` says for so many parts, ranks or nodes, as a call can be cut."""
-    if not nodes or not algorithm.by_node:
+    if not nodes or not algorithm.by_node or algorithm.tree:  # whose ranks have to share evenly
         return in_blocks(segments(ranks), collective, ranks)
     # A node's part is cut into its ranks'.
     by_node = min(-(-segments(len(set(nodes))) // ranks) * ranks, max(elements, 1))

@@ -1,5 +1,6 @@
 """Ranks that share nodes: every segment enters a node once, and once more as a result."""
 
+import itertools
 import random
 
 import pytest
@@ -64,6 +65,56 @@ def test_any_nodes_give_a_right_schedule_that_enters_each_node_once(problem):
         assert {counts[key] for key in of_sums} <= {others}
     else:
         assert {counts[key] for key in of_sums} <= {1}
+
+
+def fewest_crossings(nodes, held_on):
+    """Messages between nodes, at least, of a tree whose root's sum is held there: of all ways."""
+    may_hold = [{node} for node in nodes]  # of each sum; the ranks' own come first
+    edges = []
+    level = list(range(len(nodes)))
+    while len(level) > 1:
+        above = level[len(level) - len(level) % 2 :]  # has no right neighbour
+        for left, right in reversed(list(zip(level[::2], level[1::2], strict=False))):
+            edges += [(left, len(may_hold)), (right, len(may_hold))]
+            above.insert(0, len(may_hold))
+            may_hold.append(may_hold[left] | may_hold[right])
+        level = above
+    may_hold[-1] = {held_on}
+    return min(
+        sum(on[child] != on[parent] for child, parent in edges)
+        for on in itertools.product(*may_hold)
+    )
+
+
+NODES = st.integers(2, 7).flatmap(
+    lambda ranks: st.lists(st.integers(0, min(ranks - 1, 2)), min_size=ranks, max_size=ranks)
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(NODES, st.sampled_from([1, 2]))
+def test_the_reproducible_tree_crosses_as_rarely_as_it_can(nodes, cuts):
+    ranks = len(nodes)
+    schedule = pat.schedule("reproducible", ranks, cuts * ranks, nodes=nodes)
+
+    pat.verify(schedule)  # that it is the tree's sum, too
+
+    counts = entries(schedule, nodes)
+    assert {count for key, count in counts.items() if key[2] == "recv"} <= {1}
+    fewest = {node: fewest_crossings(nodes, node) for node in set(nodes)}
+    for segment in range(cuts * ranks):
+        into = {node for node in set(nodes) if (node, segment, "recv") in counts}
+        (held_on,) = set(nodes) - into
+        sums = sum(counts.get((node, segment, "recv_reduce"), 0) for node in set(nodes))
+        assert sums == fewest[held_on]
+
+
+def test_reproducible_moves_as_little_over_ports_as_any_where_nodes_are_subtrees():
+    nodes = [rank // 4 for rank in range(16)]
+    counts = entries(pat.schedule("reproducible", 16, 16, nodes=nodes), nodes)
+    for node in range(4):
+        into = sum(count for key, count in counts.items() if key[0] == node)
+        assert into == 2 * 12  # 2 (N - 1) / N of 16 segments
 
 
 @pytest.mark.parametrize("name", BY_NODE)

@@ -37,12 +37,12 @@ def test_alike_ports_make_one_class():
         "4 ranks on 2 nodes, which share ports",
         "within a node    160 Gbit/s, 3 us; sums 40 Gbit/s",
         "node 0           200 Mbit/s, 20 us; sums 40 Gbit/s",
-        "node 1           100 Mbit/s, 20 us; sums 40 Gbit/s",
+        "node 1           100 Mbit/s, 20 us; sums 40 Gbit/s; slow, 0.5 of the widest",
     ]
     links = [pat.Link(1e-5, 1e9 if rank in (1, 3) else 2e9) for rank in range(6)]
     wide, narrow = str(pat.Network(links)).splitlines()
     assert wide == "rank 0, 2, 4 to 5 16 Gbit/s, 10 us; sums 40 Gbit/s"
-    assert narrow == "rank 1, 3        8 Gbit/s, 10 us; sums 40 Gbit/s"
+    assert narrow == "rank 1, 3        8 Gbit/s, 10 us; sums 40 Gbit/s; slow, 0.5 of the widest"
     assert "every rank" in str(pat.Network(pat.LogGP(1, 2, 3, 4)))
 
 

@@ -19,10 +19,15 @@
 // it. For a power of two this is recursive halving, nearest ranks first. Then the results go round
 // a ring: each rank receives from one other only, whoever holds how many.
 //
+// Where ranks share nodes, a child is held on its parent's node if no more messages between nodes
+// come of it, and else where fewest do. The roots are dealt out, and go round, node by node, so
+// that a result enters every node once (around.h).
+//
 //   messages   2(P-1) per segment, no fewer are possible. A power of two: every rank sends and
 //              receives 2(P-1)/P of the data. Otherwise rank r receives 1 + the sum of 1 / (ranks
 //              of the node) over the nodes of r below the root that have two children: less than
-//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3)
+//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3). Between N nodes of
+//              which each has a subtree to itself: 2(N-1) per segment
 //   depth      ceil(log2 P) messages until a result, P-1 until the last rank has it
 //   sum order  the tree above; segments, arrivals and holders change nothing
 //   source     Stelz, Karlsruhe Institute of Technology (2022), section 2, eq. 2.1-2.3: the tree;
@@ -36,6 +41,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/around.h"
 #include "schedule/parts.h"
 #include "schedule/tree.h"
 
@@ -56,20 +62,34 @@ struct Holders {
   std::vector<int> of_other;  // who held the other child's, and sends it
 };
 
-// Deals `free` segments evenly to the ranks first .. first + size - 1, in the order of `of_parent`.
-void deal(std::vector<int> free, const std::vector<int>& of_parent, int first, int size,
+// Deals `free` segments evenly to `ranks`, in the order of `of_parent`.
+void deal(std::vector<int> free, const std::vector<int>& of_parent, const std::vector<int>& ranks,
           std::vector<int>& to) {
   std::stable_sort(free.begin(), free.end(),
                    [&](int a, int b) { return of_parent[a] < of_parent[b]; });
-  const std::int64_t count = std::int64_t(free.size());
-  for (std::int64_t i = 0; i < count; ++i)
-    to[free[i]] = first + int((2 * i + 1) * size / (2 * count));
+  const std::size_t count = free.size();
+  for (std::size_t i = 0; i < count; ++i)
+    to[free[i]] = ranks[(2 * i + 1) * ranks.size() / (2 * count)];
+}
+
+// By node of some ranks: how many messages between nodes it takes to sum these ranks there.
+using Crossings = std::map<int, int>;
+
+constexpr int any = -1;
+
+int fewest(const Crossings& crossings) {
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return std::min_element(crossings.begin(), crossings.end(), less)->second;
 }
 
 class Reproducible {
  public:
   Reproducible(const Problem& problem, int rank)
-      : ranks_(problem.ranks), segments_(problem.segments), rank_(rank) {}
+      : problem_(problem),
+        ranks_(problem.ranks),
+        segments_(problem.segments),
+        rank_(rank),
+        order_(arrival_order(together(problem), rank)) {}
 
   Steps steps() {
     // From the root down to this rank; the steps go the other way.
@@ -77,29 +97,79 @@ class Reproducible {
     std::vector<int> of_sum(segments_);
     for (int j = 0; j < ranks_; ++j) {
       const Part root = part(j, ranks_, segments_);
-      std::fill(of_sum.begin() + root.first, of_sum.begin() + root.last, j);
+      std::fill(of_sum.begin() + root.first, of_sum.begin() + root.last, order_.ranks[j]);
     }
     for (int height = tree_height(ranks_); height > 0; --height) {
       const TreeNode node = tree_node(rank_, height, ranks_);
       if (!node.has_right()) continue;
-      Holders holders = holders_of(node, std::move(of_sum));
+      Holders holders = holders_of(node, height, std::move(of_sum));
       of_sum = of_child(node, holders);
       nodes.emplace_back(height, std::move(holders));
     }
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) sum(node->second, node->first);
-    hand_round();
+    if (by_node()) {
+      std::vector<int> holders(ranks_);
+      std::iota(holders.begin(), holders.end(), 0);
+      append_results(problem_, order_, holders, order_.id, steps_);
+    } else {
+      hand_round();
+    }
     return std::move(steps_);
   }
 
  private:
-  Holders holders_of(const TreeNode& node, std::vector<int> of_sum) const {
-    std::vector<int> free_left, free_right;
-    for (int s = 0; s < segments_; ++s)
-      (of_sum[s] < node.middle ? free_right : free_left).push_back(s);
+  static Problem together(Problem problem) {
+    problem.arrivals_s.clear();
+    return problem;
+  }
+
+  bool by_node() const { return !problem_.node_of.empty(); }
+  int node_of(int rank) const { return by_node() ? problem_.node_of[rank] : rank; }
+
+  Holders holders_of(const TreeNode& node, int height, std::vector<int> of_sum) const {
     std::vector<int> of_other(segments_);
-    deal(std::move(free_left), of_sum, node.first, node.middle - node.first, of_other);
-    deal(std::move(free_right), of_sum, node.middle, node.last - node.middle, of_other);
+    for (const int first : {node.first, node.middle}) {
+      const int last = first == node.first ? node.middle : node.last;
+      const Crossings crossings = by_node() ? crossings_of(first, height - 1) : Crossings();
+      std::map<int, std::vector<int>> free;  // by the node that is to hold them
+      for (int s = 0; s < segments_; ++s) {
+        if (of_sum[s] >= first && of_sum[s] < last) continue;
+        const auto parent = crossings.find(node_of(of_sum[s]));
+        const bool there = parent != crossings.end() && parent->second <= fewest(crossings) + 1;
+        free[there ? parent->first : any].push_back(s);
+      }
+      for (auto& [on, segments] : free)
+        deal(std::move(segments), of_sum, ranks_on(on, first, last, crossings), of_other);
+    }
     return {std::move(of_sum), std::move(of_other)};
+  }
+
+  // Of the ranks first .. last - 1 those on a node; on any: where fewest messages come of it.
+  std::vector<int> ranks_on(int on, int first, int last, const Crossings& crossings) const {
+    std::vector<int> ranks;
+    for (int rank = first; rank < last; ++rank)
+      if (crossings.empty() ||
+          (on == any ? crossings.at(node_of(rank)) == fewest(crossings) : node_of(rank) == on))
+        ranks.push_back(rank);
+    return ranks;
+  }
+
+  // Of the node of the tree at that height which begins with `first`.
+  Crossings crossings_of(int first, int height) const {
+    if (height == 0) return {{node_of(first), 0}};
+    const TreeNode node = tree_node(first, height, ranks_);
+    const Crossings left = crossings_of(first, height - 1);
+    if (!node.has_right()) return left;
+    const Crossings right = crossings_of(node.middle, height - 1);
+    const auto there = [](const Crossings& child, int on) {
+      const auto found = child.find(on);
+      const int least = fewest(child) + 1;
+      return found == child.end() ? least : std::min(found->second, least);
+    };
+    Crossings both;
+    for (const Crossings* const child : {&left, &right})
+      for (const auto& [on, crossings] : *child) both[on] = there(left, on) + there(right, on);
+    return both;
   }
 
   // The holders of the child that this rank belongs to.
@@ -160,7 +230,9 @@ class Reproducible {
     steps_.push_back({verb, peer, segment, segment + 1, round});
   }
 
+  const Problem& problem_;
   const int ranks_, segments_, rank_;
+  const ArrivalOrder order_;
   Steps steps_;
 };
 
