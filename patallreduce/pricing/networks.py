@@ -147,9 +147,10 @@ class Network:
             whose.setdefault(link, {})[number] = None
         widest = max((link.bytes_per_s for link in whose if isinstance(link, Link)), default=0.0)
         for link, numbers in whose.items():
-            slow = isinstance(link, Link) and link.bytes_per_s < widest
-            share = f"; slow, {link.bytes_per_s / widest:.2g} of the widest" if slow else ""
-            lines.append(f"{alone + ' ' + _ranges(list(numbers)):<16} {_text(link)}{share}")
+            line = f"{alone + ' ' + _ranges(list(numbers)):<16} {_text(link)}"
+            if isinstance(link, Link) and link.bytes_per_s < widest:
+                line += f"; slow, {link.bytes_per_s / widest:.2g} of the widest"
+            lines.append(line)
         return "\n".join(lines)
 
 

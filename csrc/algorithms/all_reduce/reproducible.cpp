@@ -19,19 +19,19 @@
 // it. For a power of two this is recursive halving, nearest ranks first. Then the results go round
 // a ring: each rank receives from one other only, whoever holds how many.
 //
-// Where ranks share nodes, a child is held on its parent's node if no more messages between nodes
-// come of it, and else where fewest do. The roots are dealt out, and go round, node by node, so
-// that a result enters every node once (around.h).
-//
 //   messages   2(P-1) per segment, no fewer are possible. A power of two: every rank sends and
 //              receives 2(P-1)/P of the data. Otherwise rank r receives 1 + the sum of 1 / (ranks
 //              of the node) over the nodes of r below the root that have two children: less than
-//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3). Between N nodes of
-//              which each has a subtree to itself: 2(N-1) per segment
+//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3).
 //   depth      ceil(log2 P) messages until a result, P-1 until the last rank has it
 //   sum order  the tree above; segments, arrivals and holders change nothing
 //   source     Stelz, Karlsruhe Institute of Technology (2022), section 2, eq. 2.1-2.3: the tree;
 //              Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), 49-66: halving, and the ring
+//
+// Where ranks share hosts (Problem::node_of), a child is held on its parent's host if no more
+// messages between hosts come of it, else where fewest do. Roots are dealt out and go round host by
+// host, so a result enters each once (around.h). Between N hosts of which each has a subtree to
+// itself: 2(N-1) messages per segment.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
