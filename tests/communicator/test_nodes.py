@@ -44,7 +44,7 @@ def test_every_algorithm_sums_right_and_some_work_by_node():
         results = on_threads(communicators, lambda one, name=algorithm: sums(one, name))
         for values, schedule in results:
             assert torch.equal(values, torch.arange(1000.0) * 15)
-            by_node = algorithm in ("ring", "slt", "prr", "direct_exchange")
+            by_node = algorithm in ("ring", "slt", "prr", "direct_exchange", "reproducible")
             assert ("by nodes [0, 1, 0, 1, 1]" in schedule) == by_node or algorithm == "auto"
         assert communicators[0].nodes == NODES
     on_threads(communicators, pat.Communicator.close)
