@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.figures.records import Figure, Record, load, mean, median, ms, one, percent
+from tests.figures.records import Figure, Record, after_s, load, mean, median, ms, one, percent
 
 PAGE = "docs/reproducible.md"
 
@@ -17,6 +17,17 @@ def median_of_ratios(record: Record) -> float:
 
 def ratio_of_medians(record: Record) -> float:
     return median(record["samples_s"]["reproducible"]) / median(record["samples_s"]["ring"])
+
+
+def by_host() -> Iterator[Figure]:
+    file = "reproducible_nodes.jsonl"
+    for ranks in (8, 16):
+        times = [
+            ms(after_s(one(file, ranks=ranks, algorithm=name)))
+            for name in ("reproducible", "ring", "gloo")
+        ]
+        text = f"{ranks // 4} hosts {times[0]}, the ring {times[1]} and Gloo {times[2]}"
+        yield Figure(PAGE, text, "medians", file)
 
 
 def beside_ring() -> Iterator[Figure]:
@@ -101,6 +112,7 @@ def leaves() -> Iterator[Figure]:
 
 def figures() -> Iterator[Figure]:
     yield from beside_ring()
+    yield from by_host()
     yield from any_ranks()
     yield from tree_sum()
     yield from leaves()

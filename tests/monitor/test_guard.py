@@ -253,6 +253,17 @@ def test_another_regime_is_measured_anew():
     assert sum(job.with_plans[-60:]) >= 45
 
 
+def test_more_late_ranks_are_another_regime():
+    """The last rank is as late as before; plans lose while it is the only one, and win then."""
+    late_s = [0.0, 0.3, 0.0, 0.0]
+    job = Job(0.2, 0.1, lambda _: late_s)
+    job.run(150)
+    assert sum(job.with_plans[-100:]) <= 8
+    late_s[2], job.planned_s = 0.3, 0.02
+    job.run(30)
+    assert sum(job.with_plans[-15:]) >= 10
+
+
 def test_times_that_make_no_sense_do_no_harm():
     job = Job(0.2, 0.1, stalls)
     job.run(30)
