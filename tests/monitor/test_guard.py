@@ -154,9 +154,11 @@ def test_a_late_rank_is_served_from_the_first_iterations_on():
     assert sum(job.with_plans) >= 14
 
 
-@pytest.mark.parametrize("longer", [1.1, 1.25])
-@pytest.mark.parametrize("noise", [0.0, 0.03])
-def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise):
+@pytest.mark.parametrize(
+    ("noise", "pause_s", "longer"),
+    [(0.0, 0.0, 1.1), (0.0, 0.0, 1.25), (0.03, 0.0, 1.1), (0.03, 0.0, 1.25), (0.0, 3.0, 1.1)],
+)
+def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise, pause_s):
     """Though their all-reduces take less, and the late rank waits for none of it."""
     draw = random.Random(7)
 
@@ -164,8 +166,8 @@ def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise):
         return [(0.3 * (rank == 1) + COMPUTE_S) * noise * draw.gauss(0, 1) + 0.3 * (rank == 1)
                 for rank in range(RANKS)]  # fmt: skip
 
-    alone = Job(0.1, 0.1, lateness).run(200)
-    job = Job(0.09, 0.1, lateness, longer=longer)
+    alone = Job(0.1, 0.1, lateness, pause_s=pause_s).run(200)
+    job = Job(0.09, 0.1, lateness, longer=longer, pause_s=pause_s)
     assert job.run(200) <= 1.03 * alone
     assert sum(job.with_plans[-100:]) <= 10
 
