@@ -22,7 +22,7 @@
 //   messages   2(P-1) per segment, no fewer are possible. A power of two: every rank sends and
 //              receives 2(P-1)/P of the data. Otherwise rank r receives 1 + the sum of 1 / (ranks
 //              of the node) over the nodes of r below the root that have two children: less than
-//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3).
+//              2 times the data, most for P = 3 (3/2, where a ring takes 4/3)
 //   depth      ceil(log2 P) messages until a result, P-1 until the last rank has it
 //   sum order  the tree above; segments, arrivals and holders change nothing
 //   source     Stelz, Karlsruhe Institute of Technology (2022), section 2, eq. 2.1-2.3: the tree;
