@@ -32,12 +32,12 @@ def loop(communicator, late_ranks, compute_s=0.005):
     return [s["schedule"] for s in communicator.stats()], communicator.iterations()
 
 
-def last_in_chain(schedule):
-    """The rank an slt puts last; None if something else ran. Arrivals are levels: 0, 1, 5, ..."""
-    if not schedule.startswith("slt "):
+def expected_last(schedule):
+    """The rank a schedule was made for as the last to arrive; None if it looks at no arrivals."""
+    if "arrivals_s [" not in schedule:
         return None
-    levels = schedule.partition("[")[2].partition("]")[0].split(", ")
-    return max(range(len(levels)), key=lambda rank: float(levels[rank]))
+    arrivals_s = schedule.partition("arrivals_s [")[2].partition("]")[0].split(", ")
+    return max(range(len(arrivals_s)), key=lambda rank: float(arrivals_s[rank]))
 
 
 def run(late_ranks, **arguments):
@@ -49,15 +49,15 @@ def run(late_ranks, **arguments):
 
 
 def assert_learned(seen, late_ranks, first):
-    """From call `first` on nearly every chain ends with the late rank; all ranks ran the same."""
+    """From call `first` on most schedules have the late rank last; all ranks ran the same."""
     schedules = [schedules for schedules, _ in seen]
     assert all(others == schedules[0] for others in schedules)
-    lasts = [last_in_chain(schedule) for schedule in schedules[0]]
+    lasts = [expected_last(schedule) for schedule in schedules[0]]
     dynamic = [schedule.startswith("slt_dynamic") for schedule in schedules[0]]  # never wrong
     hits = [d or last == late for d, last, late in zip(dynamic, lasts, late_ranks, strict=True)]
     hits = hits[first:]
     # A busy machine delays others now and then.
-    assert sum(hits) > len(hits) / 2, f"late {late_ranks}, last in the chains {lasts}"
+    assert sum(hits) > len(hits) / 2, f"late {late_ranks}, expected last {lasts}"
 
 
 def test_a_late_rank_is_learned_within_three_iterations():
@@ -76,7 +76,7 @@ def test_a_late_rank_is_learned_within_three_iterations():
 
 
 def test_a_late_rank_that_moves_is_learned_again():
-    late_ranks = [1] * 8 + [3] * 10
+    late_ranks = [1] * 8 + [3] * 16
     seen = run(late_ranks)
     assert_learned([(schedules[:8], None) for schedules, _ in seen], late_ranks[:8], 3)
     assert_learned([(schedules[8:], None) for schedules, _ in seen], late_ranks[8:], 3)
