@@ -30,7 +30,6 @@ constexpr double most_trials_cost = 0.01;
 // Iterations differ clearly by more than this many standard deviations of one, as far as several
 // tell. Of what is late at random, most iterations are alike and some far off.
 constexpr double deviations = 1.5;
-constexpr std::int64_t most_apart = 64;  // iterations of one guard
 // The first iterations open connections and fill caches.
 constexpr int warm_up_iterations = 2;
 constexpr std::size_t most_regimes = 64, most_decided = 64;
@@ -86,11 +85,13 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   pace.iteration_s += weight * (likely_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
   if (way == Way::planned) promised_s_ += weight * (promised_s - promised_s_);
-  note(way, iteration_s);
+  const double usual_s = std::max(plain_.iteration_s, planned_.iteration_s);
+  const bool pause = iteration_s >= 2 * usual_s;
+  if (!pause) compare(way, iteration_s);
   if (way != choose()) return;
   const bool credible = 2 * error_s < promised_s_;
   if (trying_) {
-    ++tried_;
+    if (!pause) ++tried_;
     const double believed_s = credible ? promised_s_ : 0;
     if (tried_enough(believed_s)) judge(believed_s);
   } else if (kept_ == Way::planned && (promised_s == 0 || planned_.overhead_s < plain_least_s)) {
@@ -98,6 +99,7 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   } else if ((until_trial_ -= credible ? 1 / rarer() : 1) <= 0) {
     trying_ = true;
     tried_ = 0;
+    shorter_by_s_ = Newest(most_compared);
   }
 }
 
@@ -115,20 +117,13 @@ void Guard::missed(double won_s) {
   interval_ = first_interval;
 }
 
-// Iterations are compared with those right before: how long ranks compute may change at any time.
-void Guard::note(Way way, double iteration_s) {
-  const auto add = [&](Newest& values, std::int64_t& newest, double value) {
-    if (++iterations_ - newest > most_apart) values = Newest(most_compared);
-    newest = iterations_;
-    values.add(value);
-  };
-  const double usual_s = std::max(plain_.iteration_s, planned_.iteration_s);
-  if (iteration_s >= 2 * usual_s) return;  // a pause
+// With those right before: how long ranks compute may change at any time.
+void Guard::compare(Way way, double iteration_s) {
   if (way == kept_) {
-    add(kept_took_s_, newest_kept_, iteration_s);
+    kept_took_s_.add(iteration_s);
   } else if (trying_ && kept_took_s_.count() >= trial_iterations) {
     const double longer_s = iteration_s - kept_took_s_.mean();
-    add(shorter_by_s_, newest_tried_, way == Way::plain ? longer_s : -longer_s);
+    shorter_by_s_.add(way == Way::plain ? longer_s : -longer_s);
   }
 }
 
@@ -195,6 +190,7 @@ Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double l
     return ranks < 3 ? static_cast<int>(ranks) : 2 + std::ilogb(static_cast<double>(ranks));
   };
   if (scale_s > 0 && !std::isnan(last_s)) {
+    for (const double rank_s : lateness_s) last_s = std::max(last_s, rank_s);
     const double doublings =
         std::clamp(std::log2(last_s / (least_lateness * scale_s)), 0.0, most_doublings);
     if (std::abs(doublings - last_doublings_) > 1) last_doublings_ = std::round(doublings);
@@ -270,8 +266,8 @@ void Guards::over(const IterationRecord* before, const IterationRecord& record,
   took_s_ += iteration_s;
   if (last_->way == Way::planned && guard.kept() == Way::plain && plain.iterations > 0)
     trials_cost_s_ = std::max(trials_cost_s_ + overhead_s - plain.overhead_s, 0.0);
-  // The first one after a change shows what was before, too.
-  if (last->way != last_->way || last->regime != last_->regime) return;
+  // The first one after a change shows what was before, too. Regimes are noticed later than that.
+  if (last->way != last_->way) return;
   guard.measured(last_->way, last_->promised_s, iteration_s, overhead_s, plain_least_s, error_s());
 }
 

@@ -71,7 +71,7 @@ class Guard {
  private:
   Way other() const { return kept_ == Way::plain ? Way::planned : Way::plain; }
   void judge(double believed_s);
-  void note(Way way, double iteration_s);
+  void compare(Way way, double iteration_s);
   double shorter_s() const;
   bool clear() const;
   bool tried_enough(double believed_s) const;
@@ -79,9 +79,8 @@ class Guard {
 
   Pace plain_, planned_;
   double promised_s_ = 0;  // by plans, mean
-  // Iterations of what is kept; and by how much those with plans were shorter in trials than these.
+  // Iterations of what is kept; and by how much those with plans are shorter in this trial.
   prediction::Newest kept_took_s_{most_compared}, shorter_by_s_{most_compared};
-  std::int64_t iterations_ = 0, newest_kept_ = 0, newest_tried_ = 0;
   prediction::Smoothed missed_s_{0.3};
   double tried_for_s_ = 0;  // the largest mean of these with which a trial was begun
   Way kept_;

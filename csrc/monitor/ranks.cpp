@@ -22,6 +22,8 @@ constexpr std::size_t most_edges = 64;
 constexpr double smoothing = 0.3;  // weight of the newest computation time
 // A single time that is more than so many median computations long teaches no more than that.
 constexpr double longest_believed = 10;
+// Than the last rank usually is late.
+constexpr double much_more = 2;
 constexpr double deviations_per_spread = 1.25;  // of normal values, from their mean deviation
 
 }  // namespace
@@ -75,6 +77,15 @@ bool Rank::has_computed(std::int64_t iteration) const {
   return arrived_ == iteration && started_ && is_duration(computed_s_);
 }
 
+void Rank::computed_longer(double by_s, double much_s) {
+  if (std::min(by_s, last_longer_s_) > much_s && longer_s_.mean() <= much_s) {
+    longer_s_ = prediction::Smoothed(longer_share);
+    longer_s_.add(last_longer_s_);
+  }
+  longer_s_.add(by_s);
+  last_longer_s_ = by_s;
+}
+
 // Of a rank that has arrived already there is nothing to predict.
 Prediction Rank::predict(std::int64_t iteration, std::size_t bucket, double now_s) const {
   if (arrived_ < iteration) return predictor_.predict(bucket, now_s);
@@ -111,10 +122,10 @@ bool Ranks::learn(std::int64_t iteration) {
   learned_ = true;
   compute_s_ += smoothing * (std::min(middle_s, 2 * compute_s_) - compute_s_);
   std::sort(computed_s.begin(), computed_s.end());
-  last_s_.add(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
-  const double most_s = longest_believed * compute_s_;
+  const double most_s = longest_believed * compute_s_, much_s = much_more * last_s_.middle();
   for (Rank& rank : ranks_)
-    rank.longer_s.add(std::clamp(rank.computed_s() - middle_s, -most_s, most_s));
+    rank.computed_longer(std::clamp(rank.computed_s() - middle_s, -most_s, most_s), much_s);
+  last_s_.add(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
   return true;
 }
 
@@ -122,8 +133,8 @@ bool Ranks::learn(std::int64_t iteration) {
 std::vector<double> Ranks::lateness_s() const {
   std::vector<double> lateness_s;
   for (const Rank& rank : ranks_) {
-    const double longer_s = rank.longer_s.mean();
-    const double lasting_s = std::max(std::abs(longer_s) - 2 * rank.longer_s.off(), 0.0);
+    const double longer_s = rank.longer_s().mean();
+    const double lasting_s = std::max(std::abs(longer_s) - 2 * rank.longer_s().off(), 0.0);
     lateness_s.push_back(std::copysign(lasting_s, longer_s));
   }
   return lateness_s;
@@ -151,7 +162,7 @@ IterationForecast Ranks::forecast(std::int64_t iteration, const std::vector<Buck
     forecast.buckets.push_back(buckets[b]);
   }
   for (std::size_t r = 0; learned_ && r < ranks_.size(); ++r) {
-    const prediction::Smoothed& longer_s = ranks_[r].longer_s;
+    const prediction::Smoothed& longer_s = ranks_[r].longer_s();
     forecast.compute_s.push_back(std::max(compute_s_ + longer_s.mean(), 0.0));
     forecast.spreads_s.push_back(deviations_per_spread * longer_s.off());
   }

@@ -23,6 +23,8 @@ using selection::IterationForecast;
 
 class Rank {
  public:
+  static constexpr double longer_share = 0.3;  // weight of the newest
+
   explicit Rank(std::shared_ptr<Job> job) : predictor_(std::move(job)) {}
 
   std::int64_t iteration() const { return iteration_; }  // of its newest report
@@ -47,8 +49,9 @@ class Rank {
 
   Prediction predict(std::int64_t iteration, std::size_t bucket, double now_s) const;
 
-  // By how much it computes longer than the median rank.
-  prediction::Smoothed longer_s{0.3};
+  // Compared with the median rank. `much_s`: longer by more than that twice in a row, it stays so.
+  void computed_longer(double by_s, double much_s);
+  const prediction::Smoothed& longer_s() const { return longer_s_; }
 
  private:
   Predictor predictor_;
@@ -63,6 +66,8 @@ class Rank {
   std::int64_t arrived_ = -1;  // newest iteration with all buckets handed over
   std::vector<double> arrivals_s_;
   double computed_s_ = 0;
+  prediction::Smoothed longer_s_{longer_share};
+  double last_longer_s_ = 0;  // the newest of these
 };
 
 class Ranks {

@@ -156,7 +156,7 @@ def test_a_late_rank_is_served_from_the_first_iterations_on():
 
 @pytest.mark.parametrize(
     ("noise", "pause_s", "longer"),
-    [(0.0, 0.0, 1.1), (0.0, 0.0, 1.25), (0.03, 0.0, 1.1), (0.03, 0.0, 1.25), (0.0, 3.0, 1.1)],
+    [(0.0, 0.0, 1.1), (0.0, 0.0, 1.25), (0.03, 0.0, 1.1), (0.03, 0.0, 1.25), (0.0, 3.0, 1.1), (0.0, 3.0, 1.25)],
 )
 def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise, pause_s):
     """Though their all-reduces take less, and the late rank waits for none of it."""
@@ -207,7 +207,7 @@ def test_computations_that_grow_are_compared_with_those_near_by():
     assert sum(job.with_plans[10:]) >= 380
 
 
-@pytest.mark.parametrize("first", [14, 26, 38])
+@pytest.mark.parametrize("first", [14, 26, 42])
 def test_computations_that_get_longer_are_not_blamed_on_plans(first):
     """A trial compares iterations with those right before, not with those of the trial before."""
     draw = random.Random(first)
@@ -253,6 +253,25 @@ def test_another_regime_is_measured_anew():
     job.planned_s = 0.02
     job.run(60)
     assert sum(job.with_plans[-60:]) >= 45
+
+
+@pytest.mark.parametrize("late_s", [0.15, 0.3, 1.0])
+@pytest.mark.parametrize("first", [20, 40, 101])
+def test_plans_come_soon_after_a_rank_has_become_late(first, late_s):
+    """They lose while all are equal."""
+    draw = random.Random(first)
+
+    def lateness(iteration):
+        return [0.005 * draw.random() + late_s * (rank == 1 and iteration >= first)
+                for rank in range(RANKS)]  # fmt: skip
+
+    job = Job(0.11, 0.1, lateness)
+    job.run(first - 1)
+    assert sum(job.with_plans[8:]) <= 4
+    job.planned_s = 0.02
+    job.run(20)
+    assert job.with_plans[first:].index(True) <= 7
+    assert sum(job.with_plans[first:]) >= 13
 
 
 def test_more_late_ranks_are_another_regime():

@@ -100,7 +100,7 @@ MUTANTS = [
     Mutant(
         "the regime forgets who is late",
         RANKS,
-        "lasting_s = std::max(std::abs(longer_s) - 2 * rank.longer_s.off(), 0.0);",
+        "lasting_s = std::max(std::abs(longer_s) - 2 * rank.longer_s().off(), 0.0);",
         "lasting_s = 0;",
     ),
     Mutant(
@@ -124,7 +124,7 @@ MUTANTS = [
     Mutant(
         "the first iteration after a change counts",
         GUARD,
-        "if (last->way != last_->way || last->regime != last_->regime) return;",
+        "if (last->way != last_->way) return;",
         "",
     ),
     Mutant(
@@ -436,14 +436,38 @@ MUTANTS = [
     Mutant(
         "a pause makes an iteration longer",
         GUARD,
-        "if (iteration_s >= 2 * usual_s) return;",
-        "if (iteration_s >= HUGE_VAL) return;",
+        "const bool pause = iteration_s >= 2 * usual_s;",
+        "const bool pause = false;",
     ),
     Mutant(
-        "iterations are compared with those of long ago",
+        "a trial that a pause cut short is judged",
         GUARD,
-        "if (++iterations_ - newest > most_apart)",
-        "if (++iterations_ - newest > 1 << 20)",
+        "if (!pause) ++tried_;",
+        "++tried_;",
+    ),
+    Mutant(
+        "what the trial before was shorter by counts in the next",
+        GUARD,
+        "    shorter_by_s_ = Newest(most_compared);\n",
+        "",
+    ),
+    Mutant(
+        "who becomes late is noticed late",
+        RANKS,
+        "if (std::min(by_s, last_longer_s_) > much_s && longer_s_.mean() <= much_s) {",
+        "if (false) {",
+    ),
+    Mutant(
+        "one late iteration makes a rank late for good",
+        RANKS,
+        "if (std::min(by_s, last_longer_s_) > much_s",
+        "if (by_s > much_s",
+    ),
+    Mutant(
+        "how late the last rank is lags behind who is late",
+        GUARD,
+        "    for (const double rank_s : lateness_s) last_s = std::max(last_s, rank_s);\n",
+        "",
     ),
     Mutant(
         "a trial is compared with the trials before",
