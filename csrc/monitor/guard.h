@@ -15,13 +15,13 @@
 // iterations, or 64 if it was slower by more than a tenth of an iteration, then after four times as
 // many, and so on. A trial takes 2 iterations, or 1 if that is as clear, and one more at either
 // end, which count for neither way, as the first 2 of a loop; up to 8 while its overheads and its
-// whole iterations contradict each other. So of its first 200 iterations in one regime at most 16
-// run the slower way or show its traces (34 where that is hard to tell), and at most 10 where it is
-// clearly slower: a way that takes x longer costs at most 5 % of x, or less than 1 % of an
-// iteration. Plans are also tried again once they would have won twice of what they would have won
-// at the trial before: up to a whole iteration, that is 7 times. Ranks that are now in one regime,
-// now in another make trials that are never measured: so none with plans begins while those of all
-// regimes have cost more than 1 % of the loop's time.
+// whole iterations contradict each other; pauses not counted. So of its first 200 iterations in one
+// regime at most 16 run the slower way or show its traces (34 where that is hard to tell), and at
+// most 10 where it is clearly slower: a way that takes x longer costs at most 5 % of x, or less
+// than 1 % of an iteration. Plans are also tried again once they would have won twice of what they
+// would have won at the trial before: up to a whole iteration, that is 7 times. Ranks that are now
+// in one regime, now in another make trials that are never measured: so none with plans begins
+// while those of all regimes have cost more than 1 % of the loop's time.
 //
 // A trial also disturbs: ranks need some iterations to fall into step again. So the model is heard
 // where it has been right: it says when each iteration will end as soon as all have arrived. While

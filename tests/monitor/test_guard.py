@@ -285,6 +285,16 @@ def test_more_late_ranks_are_another_regime():
     assert sum(job.with_plans[-15:]) >= 10
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_lateness_on_the_border_of_two_regimes_is_in_one(seed):
+    """Each regime would have trials of its own."""
+    draw = random.Random(seed)
+    border_s = 2**2.5 * 0.25 * 2 * 2**20 / LINK.bytes_per_s
+    job = Job(0.2, 0.1, lambda _: [0.0, border_s * draw.uniform(0.8, 1.2), 0.0, 0.0])
+    job.run(200)
+    assert sum(job.with_plans[10:]) <= 6
+
+
 def test_times_that_make_no_sense_do_no_harm():
     job = Job(0.2, 0.1, stalls)
     job.run(30)
