@@ -201,11 +201,9 @@ Guards::Regime Guards::regime_of(const std::vector<double>& lateness_s, double l
 
 Way Guards::choose(std::int64_t iteration, const std::vector<double>& lateness_s, double last_s,
                    double scale_s) {
-  const Regime regime = regime_of(lateness_s, last_s, scale_s);
   const auto before = guards_.find(regime_);
   const Way kept = before == guards_.end() ? Way::planned : before->second.kept();
-  if (regime == next_regime_ || decided_.empty()) regime_ = regime;
-  next_regime_ = regime;
+  regime_ = regime_of(lateness_s, last_s, scale_s);
   if (guards_.size() >= most_regimes && !guards_.count(regime_)) guards_.clear();
   const Guard& guard = guards_.try_emplace(regime_, kept).first->second;
   const Way way = guard.choose(may_try(guard));

@@ -133,7 +133,7 @@ class Guards {
   std::map<Regime, Guard> guards_;
   // Of the last rank's usual lateness, from the least that counts; kept until it is off by one.
   double last_doublings_ = 0;
-  Regime regime_, next_regime_;   // entered with the second iteration in a row that is in it
+  Regime regime_;
   std::vector<Decided> decided_;  // not over yet
   std::optional<Decided> last_;   // that is over
   double late_s_ = NAN;

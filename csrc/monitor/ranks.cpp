@@ -78,7 +78,8 @@ bool Rank::has_computed(std::int64_t iteration) const {
 }
 
 void Rank::computed_longer(double by_s, double much_s) {
-  if (std::min(by_s, last_longer_s_) > much_s && longer_s_.mean() <= much_s) {
+  const double twice_s = std::min(by_s, last_longer_s_);
+  if (twice_s > std::max(much_s, 2 * longer_s_.mean())) {
     longer_s_ = prediction::Smoothed(longer_share);
     longer_s_.add(last_longer_s_);
   }

@@ -193,9 +193,12 @@ def test_ranks_that_compute_for_different_times_are_no_reason():
 
 def test_a_pause_of_all_ranks_says_nothing():
     """Such as for a checkpoint: in whichever way it falls."""
-    job = Job(0.2, 0.1, one_late, pause_s=3.0)
-    job.run(200)
-    assert sum(job.with_plans[10:]) <= 10
+    loses = Job(0.2, 0.1, one_late, pause_s=3.0)
+    loses.run(200)
+    assert sum(loses.with_plans[10:]) <= 10
+    wins = Job(0.05, 0.1, one_late, pause_s=3.0)
+    wins.run(200)
+    assert sum(wins.with_plans[10:]) >= 180
 
 
 def test_computations_that_grow_are_compared_with_those_near_by():
@@ -255,23 +258,38 @@ def test_another_regime_is_measured_anew():
     assert sum(job.with_plans[-60:]) >= 45
 
 
-@pytest.mark.parametrize("late_s", [0.15, 0.3, 1.0])
-@pytest.mark.parametrize("first", [20, 40, 101])
-def test_plans_come_soon_after_a_rank_has_become_late(first, late_s):
-    """They lose while all are equal."""
+def with_a_late_rank(planned_s, spread_s, first, late_s):
+    """Whether each iteration has a plan, from the first on in which rank 1 is late, too."""
     draw = random.Random(first)
 
     def lateness(iteration):
-        return [0.005 * draw.random() + late_s * (rank == 1 and iteration >= first)
-                for rank in range(RANKS)]  # fmt: skip
+        late = [late_s * (rank == 1 and iteration >= first) for rank in range(RANKS)]
+        return [spread_s * draw.random() + rank_s for rank_s in late]
 
-    job = Job(0.11, 0.1, lateness)
+    job = Job(planned_s, 0.1, lateness)
     job.run(first - 1)
-    assert sum(job.with_plans[8:]) <= 4
+    assert sum(job.with_plans[-20:]) <= 2
     job.planned_s = 0.02
-    job.run(20)
-    assert job.with_plans[first:].index(True) <= 7
-    assert sum(job.with_plans[first:]) >= 13
+    job.run(40)
+    return job.with_plans[first:]
+
+
+@pytest.mark.parametrize("late_s", [0.12, 0.3, 1.0])
+@pytest.mark.parametrize("first", [20, 40, 101])
+def test_plans_come_soon_after_a_rank_has_become_late(first, late_s):
+    """They promise nothing while all are equal."""
+    with_plans = with_a_late_rank(0.11, 0.005, first, late_s)
+    assert with_plans.index(True) <= 3
+    assert sum(with_plans) >= 33
+
+
+@pytest.mark.parametrize("late_s", [0.6, 1.0])
+@pytest.mark.parametrize("spread_s", [0.1, 0.2])
+@pytest.mark.parametrize("first", [40, 70, 101])
+def test_plans_given_up_come_back_soon_after_a_rank_has_become_late(first, spread_s, late_s):
+    with_plans = with_a_late_rank(0.2, spread_s, first, late_s)
+    assert with_plans.index(True) <= 6
+    assert sum(with_plans) >= 33
 
 
 def test_more_late_ranks_are_another_regime():

@@ -446,22 +446,10 @@ MUTANTS = [
         "++tried_;",
     ),
     Mutant(
-        "what the trial before was shorter by counts in the next",
-        GUARD,
-        "    shorter_by_s_ = Newest(most_compared);\n",
-        "",
-    ),
-    Mutant(
         "who becomes late is noticed late",
         RANKS,
-        "if (std::min(by_s, last_longer_s_) > much_s && longer_s_.mean() <= much_s) {",
+        "if (twice_s > std::max(much_s, 2 * longer_s_.mean())) {",
         "if (false) {",
-    ),
-    Mutant(
-        "one late iteration makes a rank late for good",
-        RANKS,
-        "if (std::min(by_s, last_longer_s_) > much_s",
-        "if (by_s > much_s",
     ),
     Mutant(
         "how late the last rank is lags behind who is late",
