@@ -36,6 +36,7 @@ LIMIT_S = float(os.environ.setdefault("PYTEST_TIMEOUT", "50"))
 USUAL_S = 0.8 * LIMIT_S  # so that ranks are named before the test is ended
 
 _GLOO_TIMEOUT_S = 30.0
+_END_S = 5.0  # for processes to end by themselves
 _STACK_S = 2.0  # to write it; a stopped process does not
 _PR_SET_PDEATHSIG = 1
 
@@ -117,8 +118,9 @@ class RankProcesses:
         """End every worker: idle ones by themselves, others by force."""
         for _, connection in self._workers:
             connection.close()
+        until_s = time.monotonic() + _END_S
         for process, _ in self._workers:
-            process.join(5)
+            process.join(max(until_s - time.monotonic(), 0))
             _kill(process)
         self._workers.clear()
         self._stores.cleanup()
@@ -139,7 +141,7 @@ class RankProcesses:
                 return pickle.loads(connection.recv_bytes())
             reason = f"gave no result in time\n{self._stack(process)}"
         except EOFError:
-            process.join(5)
+            process.join(_END_S)
             reason = f"ended with exit code {process.exitcode}"
         _kill(process)
         connection.close()
