@@ -55,8 +55,9 @@ def parse_arguments() -> argparse.Namespace:
         nargs="+",
         default=["gloo", "auto"],
         help="gloo: plain DDP; auto: patallreduce; tuned: the same by a tuning file; ring, slt, "
-        "...: that algorithm without a monitor; watched: ring with one; reversed: slt in the "
-        "wrong order on purpose; leaves12: 12 leaves, each rank's computation cut among its own",
+        "...: that algorithm without a monitor; ring15: with 15 segments per bucket; watched: ring "
+        "with one; reversed: slt in the wrong order on purpose; leaves12: 12 leaves, each rank's "
+        "computation cut among its own",
     )
     parser.add_argument("--tuning-file", help="of benchmarks.tuned or tune, for the hook tuned")
     parser.add_argument("--batch-size", type=int, default=8, help="images per rank")

@@ -62,10 +62,14 @@ class Job:
         elif hook != "gloo":
             # A fixed algorithm is the plain rival: nothing watches, nothing is predicted.
             watched = hook in ("auto", "tuned", "watched")
-            algorithm = {"watched": "ring", "tuned": "auto"}.get(hook, hook)
+            algorithm = hook.rstrip("0123456789")
+            segments = int(hook[len(algorithm) :]) if algorithm != hook else None
+            algorithm = {"watched": "ring", "tuned": "auto"}.get(algorithm, algorithm)
             if hook == "tuned":
                 os.environ[TUNING_FILE] = plan["tuning_file"]
-            self.handle = pat.register(self.ddp, algorithm=algorithm, monitor=watched)
+            self.handle = pat.register(
+                self.ddp, algorithm=algorithm, segments=segments, monitor=watched
+            )
             os.environ.pop(TUNING_FILE, None)
         # A real model that learned its one batch by heart would compute with denormal numbers.
         rate = 1e-4 if plan["model"] in REAL else 0.01

@@ -97,6 +97,13 @@ def several_buckets() -> Iterator[Figure]:
         yield Figure(PAGE, row, "means", file)
     yield Figure(PAGE, f"at most {percent(worst)} slower", "means", file)
 
+    file = "training_segments.jsonl"
+    few, some, more, most = (
+        ms(mean(one(file, hook=f"ring{segments}")["iterations_s"])) for segments in (5, 10, 15, 40)
+    )
+    text = f"the ring takes {few} in 5 segments per bucket, {some} in 10, {more} in 15 and {most}"
+    yield Figure(PAGE, text, "means", file)
+
 
 def mean_and_error(times_s: list[float]) -> str:
     error_s = statistics.stdev(times_s) / math.sqrt(len(times_s))

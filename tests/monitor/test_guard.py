@@ -156,7 +156,14 @@ def test_a_late_rank_is_served_from_the_first_iterations_on():
 
 @pytest.mark.parametrize(
     ("noise", "pause_s", "longer"),
-    [(0.0, 0.0, 1.1), (0.0, 0.0, 1.25), (0.03, 0.0, 1.1), (0.03, 0.0, 1.25), (0.0, 3.0, 1.1), (0.0, 3.0, 1.25)],
+    [
+        (0.0, 0.0, 1.1),
+        (0.0, 0.0, 1.25),
+        (0.03, 0.0, 1.1),
+        (0.03, 0.0, 1.25),
+        (0.0, 3.0, 1.1),
+        (0.0, 3.0, 1.25),
+    ],
 )
 def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise, pause_s):
     """Though their all-reduces take less, and the late rank waits for none of it."""
