@@ -452,6 +452,18 @@ MUTANTS = [
         "if (false) {",
     ),
     Mutant(
+        "what the trial before was shorter by counts in the next",
+        GUARD,
+        "    shorter_by_s_ = Newest(most_compared);\n",
+        "",
+    ),
+    Mutant(
+        "one late iteration makes a rank late for good",
+        RANKS,
+        "const double twice_s = std::min(by_s, last_longer_s_);",
+        "const double twice_s = by_s;",
+    ),
+    Mutant(
         "how late the last rank is lags behind who is late",
         GUARD,
         "    for (const double rank_s : lateness_s) last_s = std::max(last_s, rank_s);\n",
