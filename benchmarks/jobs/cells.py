@@ -12,6 +12,7 @@ NOBODY = "none"
 ELEMENT_BYTES = 4
 RANKS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
 OFTEN = (8, 16)
+_MESSAGE_S = 25e-6  # that a message occupies a port beyond its bytes, however long its way is
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Cell:
         delay_s: By how much, at most.
         jitter: Standard deviation of every computation, as a share of it.
         seed: Of what is drawn while the job runs.
+        port_share: Of the link.
     """
 
     ranks: int
@@ -41,11 +43,12 @@ class Cell:
     delay_s: float
     jitter: float
     seed: int
+    port_share: float = Link.port_share
 
     @property
     def link(self) -> Link:
         """Between any two ranks."""
-        return Link(self.latency_s, self.bytes_per_s, 5e9)
+        return Link(self.latency_s, self.bytes_per_s, 5e9, port_share=self.port_share)
 
     @property
     def ring_s(self) -> float:
@@ -91,4 +94,5 @@ def draw(seed: int, most_ranks: int) -> Cell:
         delay_s=ring_s * drawn.choice([0.1, 0.3, 1.0, 2.0]),
         jitter=drawn.choice([0.0, 0.01, 0.05, 0.1]),
         seed=seed,
+        port_share=min(Link.port_share, _MESSAGE_S / latency_s),
     )

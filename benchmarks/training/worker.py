@@ -167,11 +167,11 @@ def run_case(
 
             blocks[job.hook].append(run_block(job, longer_s, plan["iterations"]))
             if job.handle is not None:
-                for schedule in (
-                    stat["schedule"] for stat in job.handle.communicator.stats()[-20:]
-                ):
-                    name = schedule.split()[0] if schedule else "pending"
-                    planned[f"{job.hook}: {name}"] = planned.get(f"{job.hook}: {name}", 0) + 1
+                newest = min(20, plan["iterations"] * job.buckets)  # of this hook alone
+                for stat in job.handle.communicator.stats()[-newest:]:
+                    schedule = stat["schedule"]
+                    ran = " ".join(schedule.split()[:4]) if schedule else "pending"
+                    planned[f"{job.hook}: {ran}"] = planned.get(f"{job.hook}: {ran}", 0) + 1
     transfer_s = statistics.median(transfers_s) if transfers_s else 0.0
     records = []
     for job in jobs:

@@ -90,14 +90,6 @@ std::int64_t clairvoyant_all_reduce_segments(int ranks, const Bucket& bucket, co
 Times clairvoyant_times(const Timed& timed);
 
 // For registry.h's Pricing.
-using Counts = std::vector<std::int64_t>;
-Counts ring_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
-Counts slt_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
-Counts doubling_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
-Counts halving_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
-
-Counts direct_exchange_segments_to_price(int ranks, const Bucket& bucket, const Link& link);
-
 struct Flowed;
 Flowed flow_direct_exchange(const std::vector<double>& expected_s,
                             const std::vector<double>& begins_s, int segments, double message_bytes,

@@ -80,28 +80,28 @@ const std::vector<Algorithm>& algorithms() {
       by_rounds(priced(sending(by_node(usual({"ring", "all_reduce", thakur, Uses::nothing, ring,
                                               ring_segments})),
                                Sends::to_one),
-                       {part_per_rank, ring_segments_to_price, estimate_ring}),
+                       {part_per_rank, estimate_ring}),
                 {ring_rounds, append_ring_round}),
       priced(by_node({"slt", "all_reduce",
                       "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1",
                       Uses::order, slt, slt_segments}),
-             {one_part, slt_segments_to_price, estimate_slt}),
+             {one_part, estimate_slt}),
       priced({"slt_dynamic", "all_reduce",
               "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.1; the order is "
               "found while it runs",
               Uses::real_order, slt_dynamic, slt_segments},
-             {one_part, slt_segments_to_price, estimate_slt}),
+             {one_part, estimate_slt}),
       timed(priced(by_node({"prr", "all_reduce",
                             "Proficz, J. Supercomput. 74 (2018), arXiv:1804.05349, section 4.2",
                             Uses::times, prr, ring_segments}),
-                   {part_per_rank, ring_segments_to_price, nullptr}),
+                   {part_per_rank, nullptr}),
             part_time),
       priced({"recursive_doubling", "all_reduce", thakur, Uses::nothing, recursive_doubling,
               whole_segments},
-             {one_part, doubling_segments_to_price, estimate_doubling}),
+             {one_part, estimate_doubling}),
       priced({"rabenseifner", "all_reduce", rabenseifner_2004, Uses::nothing, rabenseifner,
               halving_segments},
-             {power_of_two_within, halving_segments_to_price, estimate_halving}),
+             {power_of_two_within, estimate_halving}),
       timed(
           priced(sending(by_node(by_port(
                              {"direct_exchange", "all_reduce",
@@ -109,7 +109,7 @@ const std::vector<Algorithm>& algorithms() {
                               "(2007), section 4; shares by arrival and bandwidth: ours",
                               Uses::times, direct_exchange, direct_exchange_segments})),
                          Sends::to_all_at_once),
-                 {part_per_rank, direct_exchange_segments_to_price, nullptr, flow_direct_exchange}),
+                 {part_per_rank, nullptr, flow_direct_exchange}),
           part_time),
       of_the_tree(by_node({"reproducible", "all_reduce",
                            "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the "
@@ -229,7 +229,7 @@ const std::vector<const Algorithm*>& candidates(bool by_node) {
   const auto find = [](bool all) {
     std::vector<const Algorithm*> chosen;
     for (const Algorithm& algorithm : algorithms())
-      if (algorithm.pricing.segments && (all || algorithm.by_node)) chosen.push_back(&algorithm);
+      if (algorithm.pricing.parts && (all || algorithm.by_node)) chosen.push_back(&algorithm);
     std::stable_sort(chosen.begin(), chosen.end(),
                      [](const Algorithm* a, const Algorithm* b) { return a->uses < b->uses; });
     return chosen;
@@ -238,24 +238,11 @@ const std::vector<const Algorithm*>& candidates(bool by_node) {
   return by_node ? of_nodes : all;
 }
 
-std::int64_t segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket,
-                          const Link& link) {
+int segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket, const Link& link) {
   if (ranks == 1 || bucket.elements == 0) return 1;
   const std::int64_t wanted = algorithm.segments(ranks, bucket, link);
-  return std::clamp<std::int64_t>(wanted, 1, static_cast<std::int64_t>(bucket.elements));
-}
-
-std::vector<int> segments_to_price(const Algorithm& algorithm, int ranks, const Bucket& bucket,
-                                   const Link& link) {
-  // Four steps a segment and rank: the executor's tags number 2^18.
-  constexpr std::uint64_t most_segments = 60000;
-  const std::uint64_t most = std::clamp<std::uint64_t>(bucket.elements, 1, most_segments);
-  std::vector<int> counts;
-  for (const std::int64_t segments : algorithm.pricing.segments(ranks, bucket, link))
-    counts.push_back(static_cast<int>(std::clamp<std::int64_t>(segments, 1, std::int64_t(most))));
-  std::sort(counts.begin(), counts.end());
-  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-  return counts;
+  const std::uint64_t most = std::min<std::uint64_t>(bucket.elements, most_segments);
+  return int(std::clamp<std::int64_t>(wanted, 1, std::int64_t(most)));
 }
 
 Times times_of(const Algorithm& algorithm, const Timed& timed) {

@@ -35,12 +35,10 @@ struct Flowed {
   std::vector<double> free_s;  // by rank: when its port could begin with the next bucket
 };
 
-// How one is chosen by price, with how many segments.
+// How one is chosen by price.
 struct Pricing {
   // Of any number of segments that suits it, a factor.
   int (*parts)(int ranks);
-  // Numbers of segments that are worth pricing.
-  std::vector<std::int64_t> (*segments)(int ranks, const Bucket& bucket, const Link& link);
   // When every rank would be done, in closed form (algorithms/estimates.h); `arrivals_s` as the
   // algorithm orders the ranks. Null: there is none.
   std::vector<double> (*estimate)(const std::vector<double>& arrivals_s, int segments,
@@ -90,12 +88,10 @@ const Algorithm& usual_algorithm(const std::string& collective);
 // those that cost the same.
 const std::vector<const Algorithm*>& candidates(bool by_node = false);
 
+// Four steps a segment and rank: the executor's tags number 2^18.
+constexpr std::uint64_t most_segments = 60000;
 // At least 1, at most the elements; a multiple of the parts where an algorithm works on parts.
-std::int64_t segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket,
-                          const Link& link);
-// Of a candidate, ascending.
-std::vector<int> segments_to_price(const Algorithm& algorithm, int ranks, const Bucket& bucket,
-                                   const Link& link);
+int segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket, const Link& link);
 // Zeros where it depends on none.
 Times times_of(const Algorithm& algorithm, const Timed& timed);
 

@@ -33,7 +33,7 @@ std::int64_t whole_segments(int, const Bucket& bucket, const Link&) {
 }
 
 double ring_cuts(int parts, const Bucket& bucket, const Link& link) {
-  return std::min(transfer_s(bucket, link) / parts / link.latency_s / 50, 8.0);
+  return std::min(std::sqrt(transfer_s(bucket, link) / parts / link.latency_s / 5), 8.0);
 }
 
 }  // namespace patallreduce::algorithms

@@ -36,9 +36,11 @@ std::int64_t pipelined(double stages, double moving_s, const Bucket& bucket, con
 std::int64_t in_parts(int parts, double cuts, const Bucket& bucket);
 std::int64_t whole_segments(int ranks, const Bucket& bucket, const Link& link);
 
-// Of each of so many parts that go round a ring. A part is cut while a segment's transfer is longer
-// than 50 latencies, at most 8 times: two segments hide the latency of a round, and each one more
-// costs about a latency (seen on shared memory at P = 2; no record of it is left).
+// Of each of so many parts that go round a ring: as many as hide the latency of a round, and let
+// what other collectives send pass in between, but not so many that what a message costs counts.
+// Three to eight are alike on a slow network, and one is 6 % slower there, in a job with several
+// buckets (benchmarks/results/training_segments.jsonl). By the root, since no two measurements of
+// the latency agree: at 4 times the latency there are half as many cuts.
 double ring_cuts(int parts, const Bucket& bucket, const Link& link);
 
 }  // namespace patallreduce::algorithms

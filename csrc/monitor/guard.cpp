@@ -30,8 +30,9 @@ constexpr double most_trials_cost = 0.01;
 // Iterations differ clearly by more than this many standard deviations of one, as far as several
 // tell. Of what is late at random, most iterations are alike and some far off.
 constexpr double deviations = 1.5;
-// The first iterations open connections and fill caches.
-constexpr int warm_up_iterations = 2;
+// The first iterations open connections and fill caches: this one, and the very first, which cannot
+// be measured.
+constexpr int warm_up_iterations = 1;
 constexpr std::size_t most_regimes = 64, most_decided = 64;
 // Of the transfer time of an iteration's messages.
 constexpr double least_lateness = 0.25, long_lateness = 1;

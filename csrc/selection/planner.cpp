@@ -183,7 +183,7 @@ std::vector<Way> Planner::plain(const std::vector<Bucket>& buckets) {
     int segments = key.segments;
     if (!algorithm->pricing.parts) {
       algorithm = &algorithms::usual_algorithm("all_reduce");
-      segments = int(segments_for(*algorithm, ranks_, bucket, link_));
+      segments = segments_for(*algorithm, ranks_, bucket, link_);
     }
     ways.push_back({algorithm, segments, false});
   }
@@ -194,7 +194,7 @@ std::vector<Way> Planner::ways(const Algorithm& algorithm,
                                const std::vector<Bucket>& buckets) const {
   std::vector<Way> ways;
   for (const Bucket& bucket : buckets)
-    ways.push_back({&algorithm, int(segments_for(algorithm, ranks_, bucket, link_))});
+    ways.push_back({&algorithm, segments_for(algorithm, ranks_, bucket, link_)});
   return ways;
 }
 
@@ -298,7 +298,7 @@ std::vector<ScheduleKey> Planner::keys(const Algorithm& algorithm,
   std::vector<ScheduleKey> keys;
   for (std::size_t b = 0; b < forecast.buckets.size(); ++b) {
     const Bucket& bucket = forecast.buckets[b];
-    const int segments = int(segments_for(algorithm, ranks_, bucket, link_));
+    const int segments = segments_for(algorithm, ranks_, bucket, link_);
     keys.push_back(schedules_.key_of(algorithm, segments, bucket, levels, forecast.arrivals_s[b]));
   }
   return keys;

@@ -113,32 +113,24 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
     const bool has_estimate = candidate.pricing.estimate != nullptr;
     if (candidate.uses == Uses::real_order && !patterns.doubtful())
       continue;  // it is the forecast's
-    std::vector<int> counts = segments_to_price(candidate, ranks_, bucket, link_);
+    const int segments = segments_for(candidate, ranks_, bucket, link_);
     if (candidate.pricing.flow) {
       if (ranks_ > most_flowing_ranks) continue;
-      all.push_back(
-          {schedules_.key_of(candidate, counts.front(), bucket, levels, forecast.arrivals_s),
-           flowed_s(candidate, counts.front(), bucket, patterns)});
+      all.push_back({schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s),
+                     flowed_s(candidate, segments, bucket, patterns)});
       continue;
     }
     double estimate_s = HUGE_VAL;
-    if (has_estimate) {  // tells well enough how fine to cut
-      int best = counts.front();
-      for (const int segments : counts) {
-        const double price_s = estimated_s(candidate, segments, bucket, patterns);
-        if (price_s < estimate_s) estimate_s = price_s, best = segments;
-      }
-      counts = {best};
+    if (has_estimate) {
+      estimate_s = estimated_s(candidate, segments, bucket, patterns);
       if (all.empty()) safe_s = estimate_s;
     }
     const bool simulates =
         ranks_ <= most_simulated_ranks && (!has_estimate || estimate_s <= hopeless * safe_s);
     if (!simulates && !has_estimate) continue;
-    for (const int segments : counts) {
-      ScheduleKey key = schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s);
-      const double price_s = simulates ? simulated_s(candidate, key, bucket, patterns) : estimate_s;
-      all.push_back({std::move(key), price_s});
-    }
+    ScheduleKey key = schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s);
+    const double price_s = simulates ? simulated_s(candidate, key, bucket, patterns) : estimate_s;
+    all.push_back({std::move(key), price_s});
   }
   return all;
 }

@@ -8,14 +8,8 @@ namespace patallreduce::selection {
 
 using algorithms::Algorithm;
 using algorithms::Bucket;
+using algorithms::most_segments;
 using algorithms::Uses;
-
-namespace {
-
-// As many as the selector prices.
-constexpr std::uint64_t most_segments = 60000;
-
-}  // namespace
 
 Rules::Rules(std::vector<Rule> rules, const std::string& collective) : rules_(std::move(rules)) {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
@@ -44,8 +38,8 @@ std::optional<std::pair<const Algorithm*, int>> Rules::choose(int ranks, const B
   const Algorithm* const found = rule ? algorithms_[std::size_t(rule - rules_.data())] : nullptr;
   if (!found || ranks < 2 || bucket.elements == 0) return std::nullopt;
   const Algorithm& algorithm = *found;
-  const auto own = algorithms::segments_for(algorithm, ranks, bucket, link);
-  if (rule->segment_bytes == 0) return std::pair(&algorithm, int(own));
+  const int own = algorithms::segments_for(algorithm, ranks, bucket, link);
+  if (rule->segment_bytes == 0) return std::pair(&algorithm, own);
   // Where ranks work on parts of the data, its own number is a multiple of them.
   const std::uint64_t parts = algorithm.pricing.parts ? algorithm.pricing.parts(ranks)
                               : own % ranks == 0      ? ranks

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -120,13 +121,17 @@ def test_a_change_that_costs_much_at_first_is_made():
 
 
 def test_two_algorithms_in_turn_beat_either():
-    """A chain staggers the ranks; a ring, once, brings them together before the next chain."""
-    of = cell(**FAR, buckets=1, bytes_per_s=125e6, compute_s=0.6, pattern="half", delay_s=0.98)
-    of = replace(of, bucket_elements=11513819)
+    """Where what one leaves behind suits the other: who is let go first, and when."""
+    of = cell(ranks=5, buckets=1, bytes_per_s=125e6, latency_s=0.01, jitter=0.01, seed=2)
+    of = replace(of, bucket_elements=271244, compute_s=6.6e-3, pattern="two", delay_s=0.022)
     computes_s = of.computes_s(60)
-    ends, _ = auto.ends_s(of, computes_s)
-    best_s = min(job.pace_s(job.ends_s(of, computes_s, policy), 10) for policy in (ring, slt))
-    assert job.pace_s(ends, 10) < 0.95 * best_s
+    ends, ran = auto.ends_s(of, computes_s)
+    alone = [
+        job.pace_s(job.ends_s(of, computes_s, partial(job.fixed, name)), 10)
+        for name in ("direct_exchange", "recursive_doubling", "ring", "slt", "prr")
+    ]
+    assert job.pace_s(ends, 10) < 0.97 * min(alone)
+    assert min(ran["direct_exchange"], ran["recursive_doubling"]) > 10
 
 
 def test_what_is_done_once_does_not_spoil_what_is_done_for_good():
@@ -176,7 +181,7 @@ def test_where_the_model_is_right_plans_are_hardly_ever_left_out():
     """Without knowing better the guard would try others twice in the first twenty iterations."""
     of = cell(buckets=1, compute_s=RING_S / 4, pattern="fixed", delay_s=RING_S, jitter=0.02)
     _, ran = auto.ends_s(of, of.computes_s(60))
-    assert ran["slt"] >= 58
+    assert ran["ring"] <= 2
 
 
 def assert_costs_little(buckets, pattern, bandwidth=1, latency=1, underpriced=""):

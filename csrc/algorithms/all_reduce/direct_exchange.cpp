@@ -155,10 +155,6 @@ std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Lin
   return in_parts(ranks, std::clamp(cuts, 1.0, most_cuts), bucket);
 }
 
-Counts direct_exchange_segments_to_price(int ranks, const Bucket& bucket, const Link& link) {
-  return {direct_exchange_segments(ranks, bucket, link)};
-}
-
 // As shares.h has it, and what that leaves out: a port's share of every message's latency; where a
 // port is in use without a break, the segments that fill and drain the pipeline; where ranks do not
 // come together, a twentieth (simulated with shared ports, which were measured to be right to 4 %:

@@ -147,10 +147,6 @@ std::int64_t halving_segments(int ranks, const Bucket& bucket, const Link&) {
   return in_parts(power_of_two_within(ranks), 1, bucket);
 }
 
-std::vector<std::int64_t> halving_segments_to_price(int ranks, const Bucket&, const Link&) {
-  return {power_of_two_within(ranks)};
-}
-
 std::vector<double> estimate_halving(const std::vector<double>& arrivals_s, int,
                                      double message_bytes, const Link& link) {
   const std::size_t ranks = arrivals_s.size();

@@ -53,10 +53,6 @@ Steps recursive_doubling(const Problem& problem, int rank) {
   return steps;
 }
 
-std::vector<std::int64_t> doubling_segments_to_price(int, const Bucket&, const Link&) {
-  return {1};
-}
-
 std::vector<double> estimate_doubling(const std::vector<double>& arrivals_s, int,
                                       double message_bytes, const Link& link) {
   const std::size_t ranks = arrivals_s.size();

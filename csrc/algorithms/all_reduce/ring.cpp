@@ -65,11 +65,6 @@ std::int64_t ring_segments(int ranks, const Bucket& bucket, const Link& link) {
   return in_parts(ranks, ring_cuts(ranks, bucket, link), bucket);
 }
 
-std::vector<std::int64_t> ring_segments_to_price(int ranks, const Bucket& bucket,
-                                                 const Link& link) {
-  return {ranks, ring_segments(ranks, bucket, link)};
-}
-
 std::vector<double> estimate_ring(const std::vector<double>& arrivals_s, int segments,
                                   double message_bytes, const Link& link) {
   const double ranks = static_cast<double>(arrivals_s.size());

@@ -46,24 +46,11 @@ Steps slt(const Problem& problem, int rank) {
   return steps;
 }
 
-namespace {
-
-std::int64_t hockney_segments(double times, int ranks, const Bucket& bucket, const Link& link) {
-  return pipelined(times * times * std::max(ranks - 2, 1), transfer_s(bucket, link), bucket, link);
-}
-
-}  // namespace
-
 // Twice Hockney's number: consecutive messages overlap most of their latency, and what a segment
 // really costs is nearer to a quarter of it (seen with 8 ranks and 4 MiB at 200 Mbit/s; no record
-// of it is left).
+// of it is left). The model would cut finer still; the measurement would not.
 std::int64_t slt_segments(int ranks, const Bucket& bucket, const Link& link) {
-  return hockney_segments(2, ranks, bucket, link);
-}
-
-// The model would cut finer still; the measurement would not.
-std::vector<std::int64_t> slt_segments_to_price(int ranks, const Bucket& bucket, const Link& link) {
-  return {hockney_segments(1, ranks, bucket, link), slt_segments(ranks, bucket, link)};
+  return pipelined(4 * std::max(ranks - 2, 1), transfer_s(bucket, link), bucket, link);
 }
 
 std::vector<double> estimate_slt(const std::vector<double>& arrivals_s, int segments,
