@@ -100,7 +100,6 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   } else if ((until_trial_ -= credible ? 1 / rarer() : 1) <= 0) {
     trying_ = true;
     tried_ = 0;
-    shorter_by_s_ = Newest(most_compared);
   }
 }
 

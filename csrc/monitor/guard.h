@@ -79,7 +79,7 @@ class Guard {
 
   Pace plain_, planned_;
   double promised_s_ = 0;  // by plans, mean
-  // Iterations of what is kept; and by how much those with plans are shorter in this trial.
+  // Iterations of what is kept; and by how much those with plans are shorter, found in trials.
   prediction::Newest kept_took_s_{most_compared}, shorter_by_s_{most_compared};
   prediction::Smoothed missed_s_{0.3};
   double tried_for_s_ = 0;  // the largest mean of these with which a trial was begun

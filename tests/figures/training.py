@@ -103,6 +103,11 @@ def several_buckets() -> Iterator[Figure]:
     )
     text = f"the ring takes {few} in 5 segments per bucket, {some} in 10, {more} in 15 and {most}"
     yield Figure(PAGE, text, "means", file)
+    ring5, ring40 = (
+        mean(one(file, hook=f"ring{segments}")["iterations_s"]) for segments in (5, 40)
+    )
+    text = f"5 are {percent(ring5 / ring40)} slower than 40"
+    yield Figure("ARCHITECTURE.md", text, "means", file)
 
 
 def mean_and_error(times_s: list[float]) -> str:

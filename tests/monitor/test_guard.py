@@ -267,12 +267,16 @@ def test_another_regime_is_measured_anew():
     assert sum(job.with_plans[-60:]) >= 45
 
 
-def with_a_late_rank(planned_s, spread_s, first, late_s):
-    """Whether each iteration has a plan, from the first on in which rank 1 is late, too."""
+def with_a_late_rank(planned_s, spread_s, first, late_s, falls=1.0):
+    """Whether each iteration has a plan, from the first on in which rank 1 is late, too.
+
+    Of its lateness `falls` remains from one iteration to the next, but never less than half of it.
+    """
     draw = random.Random(first)
 
     def lateness(iteration):
-        late = [late_s * (rank == 1 and iteration >= first) for rank in range(RANKS)]
+        share = max(falls ** (iteration - first), 0.5) if iteration >= first else 0
+        late = [late_s * share * (rank == 1) for rank in range(RANKS)]
         return [spread_s * draw.random() + rank_s for rank_s in late]
 
     job = Job(planned_s, 0.1, lateness)
@@ -290,6 +294,12 @@ def test_plans_come_soon_after_a_rank_has_become_late(first, late_s):
     with_plans = with_a_late_rank(0.11, 0.005, first, late_s)
     assert with_plans.index(True) <= 3
     assert sum(with_plans) >= 33
+
+
+@pytest.mark.parametrize("late_s", [0.3, 0.6])
+@pytest.mark.parametrize("first", [40, 101])
+def test_who_is_late_twice_is_late_though_the_second_time_by_less(first, late_s):
+    assert with_a_late_rank(0.2, 0.005, first, late_s, falls=0.97).index(True) <= 3
 
 
 @pytest.mark.parametrize("late_s", [0.6, 1.0])

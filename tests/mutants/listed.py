@@ -452,13 +452,7 @@ MUTANTS = [
         "if (false) {",
     ),
     Mutant(
-        "what the trial before was shorter by counts in the next",
-        GUARD,
-        "    shorter_by_s_ = Newest(most_compared);\n",
-        "",
-    ),
-    Mutant(
-        "one late iteration makes a rank late for good",
+        "who is late twice is late from the third time on if the second was shorter",
         RANKS,
         "const double twice_s = std::min(by_s, last_longer_s_);",
         "const double twice_s = by_s;",
