@@ -89,7 +89,7 @@ def measure(cell: Cell, plan: Plan) -> dict[str, Any]:
         **asdict(cell),
         "paces_s": paces_s,
         "auto_s": auto["mean_iteration_s"],
-        "ran": {name.removeprefix("auto: "): n for name, n in auto["schedules"].items()},
+        "ran": {**by_hook["ring"]["schedules"], **auto["schedules"]},
         "best": best,
         "ratio": round(statistics.fmean(ratios), 4),
         "standard_error": round(statistics.stdev(ratios) / math.sqrt(len(ratios)), 4),
