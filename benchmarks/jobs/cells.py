@@ -12,7 +12,8 @@ NOBODY = "none"
 ELEMENT_BYTES = 4
 RANKS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64)
 OFTEN = (8, 16)
-_MESSAGE_S = 25e-6  # that a message occupies a port beyond its bytes, however long its way is
+# That a message occupies a port beyond its bytes, however long its way is: assumed, as if near.
+_MESSAGE_S = 25e-6
 
 
 @dataclass(frozen=True)

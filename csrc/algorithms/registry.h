@@ -90,7 +90,8 @@ const std::vector<const Algorithm*>& candidates(bool by_node = false);
 
 // Four steps a segment and rank: the executor's tags number 2^18.
 constexpr std::uint64_t most_segments = 60000;
-// At least 1, at most the elements; a multiple of the parts where an algorithm works on parts.
+// At least 1, at most the elements and most_segments; a multiple of the parts where an algorithm
+// works on parts.
 int segments_for(const Algorithm& algorithm, int ranks, const Bucket& bucket, const Link& link);
 // Zeros where it depends on none.
 Times times_of(const Algorithm& algorithm, const Timed& timed);

@@ -1,4 +1,4 @@
-// Chooses algorithm and segments for a bucket under predicted arrivals, by simulation.
+// Chooses the algorithm for a bucket under predicted arrivals, by simulation.
 //
 // Objective: the time of the job's iteration, not of one collective. Rank r arrives next at about
 // finish_r + compute_r, so the price of a choice is max_r(finish_r + compute_r) - a rank that
