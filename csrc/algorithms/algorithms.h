@@ -90,10 +90,9 @@ std::int64_t clairvoyant_all_reduce_segments(int ranks, const Bucket& bucket, co
 Times clairvoyant_times(const Timed& timed);
 
 // For registry.h's Pricing.
-struct Flowed;
-Flowed flow_direct_exchange(const std::vector<double>& expected_s,
-                            const std::vector<double>& begins_s, int segments, double message_bytes,
-                            const Link& link);
+struct FlowingPorts;
+double flow_direct_exchange(const std::vector<double>& expected_s, FlowingPorts& ports,
+                            int segments, double message_bytes, const Link& link);
 using Finishes = std::vector<double>;  // [rank]
 // 2(P - 1) rounds of a part.
 Finishes estimate_ring(const std::vector<double>& arrivals_s, int segments, double message_bytes,

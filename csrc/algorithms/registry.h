@@ -29,10 +29,10 @@ struct Rounds {
   void (*append)(const Problem& problem, int rank, int round, Steps& steps);
 };
 
-// Of an algorithm whose messages to one rank come from many at once.
-struct Flowed {
-  double finish_s;             // of the last rank
-  std::vector<double> free_s;  // by rank: when its port could begin with the next bucket
+// By rank: until when its port sends messages of all buckets so far that flow to many at once. Sums
+// wait a latency for the values that they are made of; meanwhile it sends what values come next.
+struct FlowingPorts {
+  std::vector<double> values_until_s, all_until_s;  // if values went first; with their sums
 };
 
 // How one is chosen by price.
@@ -43,10 +43,11 @@ struct Pricing {
   // algorithm orders the ranks. Null: there is none.
   std::vector<double> (*estimate)(const std::vector<double>& arrivals_s, int segments,
                                   double message_bytes, const Link& link);
-  // Instead of all that is simulated or estimated, where messages share ports rather than take
-  // turns. expected_s: what the schedule is made from; begins_s: when each rank's port begins.
-  Flowed (*flow)(const std::vector<double>& expected_s, const std::vector<double>& begins_s,
-                 int segments, double message_bytes, const Link& link) = nullptr;
+  // When the last rank is done: instead of all that is simulated or estimated, where messages share
+  // ports rather than take turns. expected_s: what the schedule is made from; ports: none of them
+  // before its rank arrives.
+  double (*flow)(const std::vector<double>& expected_s, FlowingPorts& ports, int segments,
+                 double message_bytes, const Link& link) = nullptr;
 };
 
 struct Algorithm {

@@ -244,8 +244,11 @@ Chosen Planner::choose(const IterationForecast& every) {
     if (same(ways, every_plain)) continue;
     if (margin_ >= 0 && least_end_s(every, ways.back(), link_) > plain_of_few.ends_s.back())
       continue;
+    // Grouped for one that takes many messages, buckets would hide less latency in all of them.
+    const std::size_t of_candidate = rollout_.messages(ways.back(), buckets);
+    if (messages <= most_messages && of_candidate > most_messages) continue;
     candidates.push_back(candidate);
-    messages = std::max(messages, rollout_.messages(ways.back(), buckets));
+    messages = std::max(messages, of_candidate);
   }
   const IterationForecast forecast = grouped(every, messages, most_messages);
   const bool samples_it = doubtful && messages <= most_messages_sampled;

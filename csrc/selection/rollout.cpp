@@ -133,18 +133,6 @@ void Rollout::estimate(const Way& way, const Bucket& bucket, const std::vector<d
              last_s);
 }
 
-std::vector<double> Rollout::flow(const Way& way, const Bucket& bucket,
-                                  const std::vector<double>& expected_s, std::vector<double> real_s,
-                                  const std::vector<double>& free_s, double& last_s) const {
-  for (std::size_t rank = 0; rank < real_s.size() && !free_s.empty(); ++rank)
-    real_s[rank] = std::max(real_s[rank], free_s[rank]);
-  const auto bytes = static_cast<double>(bucket.bytes);
-  algorithms::Flowed flowed =
-      way.algorithm->pricing.flow(expected_s, real_s, way.segments, bytes, link_);
-  last_s = std::max(last_s, flowed.finish_s);
-  return std::move(flowed.free_s);
-}
-
 std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
                                       const std::vector<Bucket>& buckets,
                                       const std::vector<std::vector<double>>& expected_s,
@@ -154,15 +142,17 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
   const std::vector<double> together_s(std::size_t(ranks_), 0);
   std::vector<double> last_s(std::size_t(ranks_), -HUGE_VAL);
   Iteration iteration;
-  std::vector<double> free_s;
+  algorithms::FlowingPorts ports{real_s.front(), real_s.front()};
   for (std::size_t b = 0; b < ways.size(); ++b) {
     const std::vector<double>& of_all_s =
         ways[b].algorithm->uses == Uses::order ? expected_s.back() : expected_s[b];
     const std::vector<double>& planned_s = ways[b].planned ? of_all_s : together_s;
     if (ways[b].algorithm->pricing.flow) {
-      double end_s = last_s.front();
-      free_s = flow(ways[b], buckets[b], planned_s, real_s[b], free_s, end_s);
-      last_s.assign(last_s.size(), end_s);
+      for (std::vector<double>* const until_s : {&ports.values_until_s, &ports.all_until_s})
+        take_later(real_s[b], {}, *until_s);
+      const double end_s = ways[b].algorithm->pricing.flow(
+          planned_s, ports, ways[b].segments, static_cast<double>(buckets[b].bytes), link_);
+      last_s.assign(last_s.size(), std::max(last_s.front(), end_s));
     } else if (ranks_ > most_simulated_ranks) {
       estimate(ways[b], buckets[b], planned_s, real_s[b], last_s);
     } else {

@@ -57,9 +57,6 @@ class Rollout {
  private:
   struct Iteration;
 
-  std::vector<double> flow(const Way& way, const Bucket& bucket,
-                           const std::vector<double>& expected_s, std::vector<double> real_s,
-                           const std::vector<double>& free_s, double& last_s) const;
   void estimate(const Way& way, const Bucket& bucket, const std::vector<double>& expected_s,
                 std::vector<double> real_s, std::vector<double>& last_s) const;
 

@@ -202,6 +202,43 @@ def test_when_ranks_will_have_their_results_is_what_the_clock_says(late_s):
     assert [at_s - 70 for at_s in told_s] == pytest.approx(last_s, rel=0.02)
 
 
+@pytest.mark.parametrize("buckets", [1, 4, 16])
+@pytest.mark.parametrize("latency_s", [1e-4, 1e-3, 20e-3])
+def test_sums_of_one_bucket_wait_while_values_of_others_are_sent(latency_s, buckets):
+    """What no message hides of a direct exchange is a latency; of one that is short, two."""
+    link = pat.Link(latency_s, 125e6, 5e9, port_share=25e-9 / latency_s)
+    elements = (1 << 22) // buckets
+    exchange = _core.find_algorithm("direct_exchange", "all_reduce")
+    segments = exchange.segments(6, 4 * elements, elements, link)
+    arrivals_s = [[0.001 * bucket] * 6 for bucket in range(buckets)]
+    simulation = _core.Simulation(_core.generate("direct_exchange", 6, segments, [0.0] * 6))
+    by_bucket, _ = _core.simulate_together(
+        [(simulation, 4 * elements, [], row, 1) for row in arrivals_s],
+        link,
+        ([], []),
+        "first_ready",
+        True,
+    )
+    told_s = _core.Planner(6, link).finish_s(
+        [(elements, 4)] * buckets,
+        arrivals_s,
+        [("direct_exchange", segments, [0.0] * 6, 0.0)] * buckets,
+    )
+    assert max(told_s) == pytest.approx(max(map(max, by_bucket)), rel=0.01)
+
+
+def test_ways_with_few_messages_are_priced_bucket_by_bucket():
+    """Though others, of many ranks and buckets, have more messages than can be simulated."""
+    of = Cell(64, 8, 43959, 1e-3, 125e6, 0.0117, NOBODY, 0.0, 0.0, 1, port_share=0.025)
+    on = job.Job(of)
+    ends = job.ends_s(of, of.computes_s(8), lambda on, _: on.own)
+    sizes = [(of.bucket_elements, 4)] * of.buckets
+    arrivals_s = on.arrivals_s([of.compute_s] * of.ranks)
+    planner = _core.Planner(of.ranks, of.link)
+    _, _, plain_s = planner.plan(sizes, arrivals_s, compute_s=[of.compute_s] * of.ranks)
+    assert plain_s == pytest.approx(job.pace_s(ends, 2), rel=0.02)
+
+
 def test_a_chain_that_grows_waits_until_its_next_rank_is_known():
     """Two messages after that one has arrived; all of them wait for it before they send."""
     slow = pat.Link(10e-3, 25e6, 5e9)

@@ -158,39 +158,45 @@ std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Lin
 // As shares.h has it, and what that leaves out: a port's share of every message's latency; where a
 // port is in use without a break, the segments that fill and drain the pipeline; where ranks do not
 // come together, a twentieth (simulated with shared ports, which were measured to be right to 4 %:
-// tests/lab/test_simulated.py).
-Flowed flow_direct_exchange(const std::vector<double>& expected_s,
-                            const std::vector<double>& begins_s, int segments, double message_bytes,
-                            const Link& link) {
-  constexpr double apart = 1.05, fill = 1.5;
-  const auto ranks = static_cast<double>(begins_s.size());
-  const auto [first_s, last_s] = std::minmax_element(begins_s.begin(), begins_s.end());
+// tests/lab/test_simulated.py). Ports are in use until a latency before the end; and the last sums
+// are two behind the last values.
+double flow_direct_exchange(const std::vector<double>& expected_s, FlowingPorts& ports,
+                            int segments, double message_bytes, const Link& link) {
+  constexpr double apart = 1.05;
+  auto& [values_until_s, all_until_s] = ports;
+  const auto ranks = static_cast<double>(expected_s.size());
+  const auto [first, last] = std::minmax_element(all_until_s.begin(), all_until_s.end());
+  const double first_s = *first, last_s = *last;
   const double narrowest_s = link.transfer_s(message_bytes), unit_s = narrowest_s / link.widest();
-  if (begins_s.size() < 2 || unit_s == 0) return {*last_s + 2 * link.latency_s, begins_s};
+  if (expected_s.size() < 2 || unit_s == 0) return last_s + 2 * link.latency_s;
   const auto in_units = [&](std::vector<double> times_s) {
     for (double& at_s : times_s) at_s /= unit_s;
     return times_s;
   };
   const std::vector<std::int64_t> owned = Shares(in_units(expected_s), link.ports).earliest();
-  const Shares real(in_units(begins_s), link.ports);
+  const Shares real(in_units(all_until_s), link.ports);
   const std::int64_t end = real.end(owned);
   const double cuts = std::max(segments / ranks, 1.0);
-  const double after_s = *first_s + double(end) / Shares::unit * unit_s - *last_s;
-  const double messages_s = 2 * (ranks - 1) * cuts * link.port_share * link.latency_s;
-  const double filling_s = end == real.least_end() ? fill * narrowest_s / cuts : 0;
-  Flowed flowed{*last_s + after_s * (*first_s < *last_s ? apart : 1) + messages_s + filling_s +
-                    2 * link.latency_s,
-                begins_s};
+  const double after_s = first_s + double(end) / Shares::unit * unit_s - last_s;
+  const double messages_s = (ranks - 1) * cuts * link.port_share * link.latency_s;
+  double finish_s =
+      last_s + after_s * (first_s < last_s ? apart : 1) + 2 * messages_s + link.latency_s;
+  double last_values_s = -HUGE_VAL, last_sums_s = 0;
   const double sum = std::accumulate(owned.begin(), owned.end(), 0.0);
   for (std::size_t rank = 0; rank < owned.size(); ++rank) {
-    const double slower =
+    const double share = double(owned[rank]) / sum;
+    const double port_s =
         link.ports.empty()
-            ? 1
-            : double(*std::max_element(link.ports.begin(), link.ports.end())) / link.ports[rank];
-    flowed.free_s[rank] +=
-        (1 + (ranks - 2) * double(owned[rank]) / sum) * slower * unit_s + messages_s;
+            ? unit_s
+            : unit_s * *std::max_element(link.ports.begin(), link.ports.end()) / link.ports[rank];
+    const double values_s = (1 - share) * port_s + messages_s;
+    const double sums_s = (ranks - 1) * share * port_s + messages_s;
+    values_until_s[rank] += values_s;
+    all_until_s[rank] += values_s + sums_s;
+    last_values_s = std::max(last_values_s, values_until_s[rank]);
+    last_sums_s = std::max({last_sums_s, sums_s, values_s});
   }
-  return flowed;
+  return std::max(finish_s, last_values_s + last_sums_s / cuts + 2 * link.latency_s);
 }
 
 }  // namespace patallreduce::algorithms
