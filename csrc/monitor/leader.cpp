@@ -14,6 +14,7 @@ constexpr std::size_t most_loops = 256;
 // Iterations that a rank can be ahead of the leader's own: an engine has no more calls in flight.
 // Who says more lies.
 constexpr std::int64_t most_ahead = 1024;
+constexpr double alone_transfers = 4;     // of an iteration's messages
 constexpr double longest_patience_s = 2;  // after five the engine takes this monitor for dead
 // Where plans promise less of an iteration, on the mean, they are looked for in few: all ranks wait
 // while one is planned.
@@ -231,15 +232,23 @@ std::optional<Guard> Leader::guard(std::int64_t loop) const {
   return found->second.guards.guard();
 }
 
-// One more rank asks.
+// One more rank asks. The first one has nobody yet to exchange data with: to wait until it is known
+// who comes when costs it nothing. Nor does it cost the others much where somebody usually comes so
+// late that what they exchange is done long before.
 bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) const {
   Asking& asking = loop.asking[iteration];
-  if (asking.ranks == 0) {
+  const double transfer_s = this->transfer_s(loop), spare_s = loop.ranks.last_s() / 2;
+  const bool spare = spare_s >= transfer_s;
+  const double patience_s = std::min(transfer_s, spare ? spare_s : loop.patience_s());
+  if (++asking.ranks == 1) {
     const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
-    asking.until_s =
-        now_s + std::min({transfer_s(loop), doubt_s, loop.patience_s(), longest_patience_s});
+    const double alone_s = loop.promises_enough() ? alone_transfers * transfer_s : patience_s;
+    asking.until_s = now_s + std::min({doubt_s, alone_s, longest_patience_s});
+  } else if (asking.ranks == 2) {
+    asking.until_s = std::min(asking.until_s, now_s + patience_s);
   }
-  return ++asking.ranks >= (ranks_ + 1) / 2 || now_s >= asking.until_s;
+  const int enough = spare ? ranks_ - 1 : (ranks_ + 1) / 2;
+  return asking.ranks >= enough || now_s >= asking.until_s;
 }
 
 std::optional<Plan> Leader::overdue(double now_s, Records& records) {

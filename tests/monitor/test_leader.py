@@ -307,14 +307,39 @@ def test_who_asks_waits_for_half_of_the_ranks():
     assert (kind, rank) == ("asked", 2)
 
 
-def test_who_asks_waits_no_longer_than_one_transfer():
-    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+def test_where_somebody_is_late_each_time_all_others_may_ask_first():
+    """Another one each time, so that nobody knows who before the others are there."""
+    job = Job(6, patience_s_per_byte=1 / LINK.bytes_per_s)
+    for iteration in range(20):
+        late = iteration % 6
+        computes_s = [0.10 + 0.005 * rank + 0.5 * (rank == late) for rank in range(6)]
+        kind, rank, _ = job.iterate(computes_s, fractions=())[0]
+    assert (kind, rank) == ("asked", 5), "the last of those that are not late"
+
+
+def test_two_who_ask_wait_no_longer_than_one_transfer():
+    """The first alone waits longer: it has nobody to exchange data with."""
+    job = Job(6, patience_s_per_byte=1 / LINK.bytes_per_s)
     transfer_s = sum(elements * size for elements, size in SIZES) / LINK.bytes_per_s
-    computes_s = [0.6, 0.9, 0.9, 0.9]  # in doubt by a tenth, as long as nothing is proven
+    computes_s = [0.60, 0.65, 0.9, 0.9, 0.9, 0.9]  # in doubt by a tenth, as nothing is proven
     job.iterate(computes_s, fractions=())
-    at_s, _ = first_asks(job, computes_s)
+    at_s, reports = first_asks(job, computes_s)
+    assert job.leader.overdue(at_s + 0.99 * 0.05) is None
+    second = next(i for i, (_, kind, _, _) in enumerate(reports) if kind == "asked")
+    assert job.tell(reports[: second + 1], job.iteration - 1) == []
+    at_s += 0.05
     assert job.leader.overdue(at_s + 0.99 * transfer_s) is None
     assert job.leader.overdue(at_s + 1.01 * transfer_s) is not None
+
+
+def test_who_asks_alone_waits_no_longer_than_four_transfers():
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    transfer_s = sum(elements * size for elements, size in SIZES) / LINK.bytes_per_s
+    computes_s = [3.0, 4.5, 4.5, 4.5]
+    job.iterate(computes_s, fractions=())
+    at_s, _ = first_asks(job, computes_s)
+    assert job.leader.overdue(at_s + 3.99 * transfer_s) is None
+    assert job.leader.overdue(at_s + 4.01 * transfer_s) is not None
 
 
 def test_who_asks_waits_no_longer_than_predictions_may_be_wrong():
