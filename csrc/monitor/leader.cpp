@@ -237,9 +237,9 @@ std::optional<Guard> Leader::guard(std::int64_t loop) const {
 // late that what they exchange is done long before.
 bool Leader::waited_enough(Loop& loop, std::int64_t iteration, double now_s) const {
   Asking& asking = loop.asking[iteration];
-  const double transfer_s = this->transfer_s(loop), spare_s = loop.ranks.last_s() / 2;
-  const bool spare = spare_s >= transfer_s;
-  const double patience_s = std::min(transfer_s, spare ? spare_s : loop.patience_s());
+  const double transfer_s = this->transfer_s(loop);
+  const bool spare = loop.ranks.last_s() >= 2 * transfer_s;
+  const double patience_s = spare ? transfer_s : std::min(transfer_s, loop.patience_s());
   if (++asking.ranks == 1) {
     const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
     const double alone_s = loop.promises_enough() ? alone_transfers * transfer_s : patience_s;
