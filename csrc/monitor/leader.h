@@ -1,15 +1,16 @@
 // Turns the reports of all ranks into one plan per iteration. No thread, no clock, no messages.
 //
 // A plan is decided when every rank has made the last progress report that it usually makes well
-// before its first bucket is ready. When ranks ask, having arrived, the others have a little longer:
-// until half of the ranks have asked, or for the time of one transfer of the iteration's buckets
-// after the second, or not at all where no prediction is in doubt; and no longer than plans promised
-// to win lately, since a ring, too, gets on with what the early ranks have. A rank that its last
-// all-reduce let go before the others is also the first to come back, when nobody else has reported
-// anything yet: alone it can exchange nothing, and waits some transfers for the second. Where
-// somebody usually comes two transfers late or more, all others may ask first: what they exchange
-// is done long before. What is missing is filled from history, and silence counts: who should have reported by now is late. Who
-// has not started yet starts when the simulated all-reduce lets it go.
+// before its first bucket is ready. When ranks ask, having arrived, the others have a little
+// longer: until half of the ranks have asked, or for the time of one transfer of the iteration's
+// buckets after the second, or not at all where no prediction is in doubt; and no longer than plans
+// promised to win lately, since a ring, too, gets on with what the early ranks have. A rank that
+// its last all-reduce let go before the others is also the first to come back, when nobody else has
+// reported anything yet: alone it can exchange nothing, and waits some transfers for the second.
+// Where somebody usually comes two transfers late or more, all others may ask first: what they
+// exchange is done long before. What is missing is filled from history, and silence counts: who
+// should have reported by now is late. Who has not started yet starts when the simulated all-reduce
+// lets it go.
 //
 // Ranks that report no progress, such as those of collectives outside a training loop, tell nothing
 // before they ask. Where they arrive as they did before, the plan of an iteration is decided as
