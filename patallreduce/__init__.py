@@ -1,5 +1,7 @@
 """Arrival-aware and reproducible all-reduce for PyTorch DistributedDataParallel."""
 
+from importlib.metadata import version as _version
+
 from patallreduce import distributions, hooks, patterns, statistics
 from patallreduce._core import (
     CudaError,
@@ -64,3 +66,5 @@ __all__ = [
     "verify",
     "write_trace",
 ]
+
+__version__ = _version("patallreduce")

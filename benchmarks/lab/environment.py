@@ -19,6 +19,9 @@ def environment() -> dict[str, Any]:
         "cpu": processor(),
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
+        "variables": {
+            name: value for name, value in os.environ.items() if name.startswith("PATALLREDUCE_")
+        },
         **{name: _version(name) for name in ("torch", "patallreduce", "mpi4py", "libucx-cu13")},
     }
 

@@ -74,7 +74,8 @@ void bind_transport(py::module_& m) {
 
   py::class_<Ucx, Transport, std::shared_ptr<Ucx>>(m, "Ucx")
       .def(py::init([](const std::string& library, int rank, int ranks, const std::string& bytes,
-                       bool secret, std::string transports, std::string net_devices) {
+                       bool secret, std::string transports, std::string net_devices,
+                       int connections) {
              py::gil_scoped_release release;
              Key key;
              PATR_CHECK(bytes.size() == 16, std::invalid_argument,
@@ -82,11 +83,12 @@ void bind_transport(py::module_& m) {
              std::memcpy(&key.low, bytes.data(), 8);
              std::memcpy(&key.high, bytes.data() + 8, 8);
              key.secret = secret;
-             return std::make_shared<Ucx>(UcxLibrary::open(library), rank, ranks, key,
-                                          UcxChoice{std::move(transports), std::move(net_devices)});
+             return std::make_shared<Ucx>(
+                 UcxLibrary::open(library), rank, ranks, key,
+                 UcxChoice{std::move(transports), std::move(net_devices), connections});
            }),
            "library"_a, "rank"_a, "ranks"_a, "key"_a, py::kw_only(), "secret"_a = true,
-           "transports"_a = "", "net_devices"_a = "")
+           "transports"_a = "", "net_devices"_a = "", "connections"_a = 1)
       .def("address", [](const Ucx& ucx) { return py::bytes(ucx.address()); })
       .def("connect",
            [](Ucx& ucx, const std::vector<py::bytes>& addresses) {

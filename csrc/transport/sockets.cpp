@@ -152,7 +152,9 @@ std::vector<Sent> SocketWatch::sent() {
       continue;
     Sent& to = sent[std::size_t(known.rank)];
     to.bytes += info.tcpi_bytes_acked;
-    to.busy_s += static_cast<double>(info.tcpi_busy_time - info.tcpi_rwnd_limited) / 1e6;
+    // Several carry the parts of the same messages at the same time.
+    to.busy_s = std::max(to.busy_s,
+                         static_cast<double>(info.tcpi_busy_time - info.tcpi_rwnd_limited) / 1e6);
   }
   return sent;
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "clock.h"
 #include "errors.h"
@@ -76,11 +77,15 @@ Ucx::Ucx(const UcxLibrary& library, int rank, int ranks, const Key& key, const U
       rank_(rank),
       ranks_(ranks),
       key_(key),
+      connections_(choice.connections),
       // In the address, which strangers may see: not the key itself.
       standing_(SipHash(key).end("stands", 6) | 1) {
   PATR_CHECK(ranks >= 1 && ranks <= max_ranks && rank >= 0 && rank < ranks, TransportError,
              "ucx: expected ranks in 1..", max_ranks, " and a rank below, got rank ", rank, " of ",
              ranks);
+  PATR_CHECK(connections_ >= 1 && connections_ <= most_connections, TransportError,
+             "ucx: expected 1 to ", most_connections, " connections with each rank, got ",
+             connections_);
   context_ = new_ucx_context(ucx_, choice);
   const std::set<End> others = listening();
   ucp_worker_params_t params{};
@@ -147,19 +152,7 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
     }
     ends_.insert(address->ends.begin(), address->ends.end());
     ends_of_[std::size_t(rank)] = address->ends;
-    ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address->worker.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = on_error;
-    params.err_handler.arg = &peer;
-    const ucs_status_t status = ucx_.ucp_ep_create(worker_, &params, &peer.endpoint);
-    if (status != UCS_OK) {
-      throw TransportError(concat("UCX: rank ", rank_, " cannot reach rank ", rank, ": ",
-                                  ucx_.ucs_status_string(status)),
-                           rank);
-    }
+    open_connections(peer, address->worker);
     peer.neighbour = Neighbour(address->process);
     epoll_event event{};
     event.events = EPOLLIN;
@@ -172,6 +165,26 @@ void Ucx::connect(const std::vector<std::string>& addresses) {
   only_sockets_ = std::all_of(resources.begin(), resources.end(), [&](const std::string& resource) {
     return is_one_of(resource, {"tcp", "self"}) || (is_shared_memory(resource) && !neighbours);
   });
+}
+
+void Ucx::open_connections(Peer& peer, const std::string& address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = on_error;
+  params.err_handler.arg = &peer;
+  for (int i = 0; i < connections_; ++i) {
+    ucp_ep_h endpoint = nullptr;
+    const ucs_status_t status = ucx_.ucp_ep_create(worker_, &params, &endpoint);
+    if (status != UCS_OK) {
+      throw TransportError(concat("UCX: rank ", rank_, " cannot reach rank ", peer.rank, ": ",
+                                  ucx_.ucs_status_string(status)),
+                           peer.rank);
+    }
+    peer.endpoints.push_back(endpoint);
+  }
 }
 
 std::vector<int> Ucx::readable() const {
@@ -202,7 +215,7 @@ void Ucx::check_processes() {
 }
 bool Ucx::arm() {
   check_processes();
-  if (!events_.empty() || !offers_.empty()) return false;
+  if (!events_.empty() || !announced_.empty()) return false;
   return ucx_.ucp_worker_arm(worker_) == UCS_OK;
 }
 
@@ -238,13 +251,13 @@ void Ucx::flush(double timeout_s) {
 void Ucx::close_endpoints(double timeout_s, bool force) {
   std::vector<void*> closing;
   for (auto& peer : peers_) {
-    if (!peer->endpoint) continue;
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = force || peer->lost ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-    void* handle = ucx_.ucp_ep_close_nbx(peer->endpoint, &param);
-    if (UCS_PTR_IS_PTR(handle)) closing.push_back(handle);
-    peer->endpoint = nullptr;
+    for (const ucp_ep_h endpoint : std::exchange(peer->endpoints, {})) {
+      void* handle = ucx_.ucp_ep_close_nbx(endpoint, &param);
+      if (UCS_PTR_IS_PTR(handle)) closing.push_back(handle);
+    }
   }
   drain(timeout_s, [&] {
     while (!closing.empty() && ucx_.ucp_request_check_status(closing.back()) != UCS_INPROGRESS) {
@@ -260,14 +273,14 @@ void Ucx::close_endpoints(double timeout_s, bool force) {
 void Ucx::cancel_all() {
   abandoned_ = true;
   standing_ = 0;
-  offers_.clear();
+  announced_.clear();
   for (auto& request : requests_) {
-    const bool ours = request->offered && !request->handle;
-    request->offered = false;
-    if (ours)
-      release(request.get());
-    else if (request->kind == Request::Kind::recv && request->handle)
+    if (request->kind == RequestKind::none) continue;
+    fail(request.get());
+    if (request->kind == RequestKind::recv && request->handle)
       ucx_.ucp_request_cancel(worker_, request->handle);
+    else
+      finish(request.get());
   }
 }
 

@@ -12,9 +12,16 @@
 //   sender    tag message: offer (40 bytes)          finished
 //   receiver           copy from the sender's memory, acknowledgement ->
 //
-// Tags depend on a key of the ranks; control messages, offers and acknowledgements carry a code,
-// and all but offers a number (keyed_tags.h). What has a wrong code, or a number that is not above
-// the last one from its sender, is dropped: an offer then is waited for again.
+// A window of bytes in a round trip is all that TCP lets a connection carry, however wide the way.
+// Who asks for several has long messages divided among all but the first:
+//
+//   sender    tag message: division (24 bytes), then the parts, each a tag message   finished
+//   receiver           receive the parts                                             finished
+//
+// Tags depend on a key of the ranks; control messages, offers, divisions and acknowledgements carry
+// a code, and control messages and acknowledgements a number (keyed_tags.h). What has a wrong code,
+// or a number that is not above the last one from its sender, is dropped: an offer then is waited
+// for again.
 #pragma once
 
 #include <atomic>
@@ -67,16 +74,22 @@ class Ucx final : public Transport {
  private:
   struct Peer;
   struct Request;
+  enum class RequestKind { none, send, recv, control };
 
-  Request* new_request(int peer);
+  void open_connections(Peer& peer, const std::string& address);
+  Request* new_request(RequestKind kind, int peer, std::uint64_t tag);
   void start(Request* request, void* handle);  // what UCX returned for it
   void end(Request* request, ucs_status_t status);
-  void release(Request* request);
-  void send_message(int to, std::uint64_t tag, const void* data, std::size_t bytes,
-                    Request* request);
+  void fail(Request* request);
+  void finish(Request* request);
+  void send_message(ucp_ep_h endpoint, const void* data, std::size_t bytes, Request* request);
+  template <typename Begin>
+  void each_part(Request* whole, std::size_t bytes, Begin begin);
   void send_control(int to, unsigned id, const std::string& bytes);
   void receive(Request* request);
+  bool has_size(Request* request, std::size_t bytes);
   void take_offer(Request* request);
+  void take_division(Request* request);
   void acknowledged(int from, std::uint64_t index, std::uint64_t generation);
   void turn_worker();
   void lose(Peer& peer, const std::string& reason);
@@ -100,6 +113,7 @@ class Ucx final : public Transport {
   int rank_;
   int ranks_;
   Key key_;
+  int connections_;  // with each rank
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int worker_fd_ = -1;
@@ -107,7 +121,7 @@ class Ucx final : public Transport {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Request>> requests_;  // all ever made, reused through free_
   std::vector<Request*> free_;
-  std::deque<Request*> offers_;         // received, to be copied
+  std::deque<Request*> announced_;      // whose offer or division is received
   std::set<End> ends_;                  // where its ranks listen, this one included
   std::vector<std::set<End>> ends_of_;  // the same by rank, once connected
   Events events_;

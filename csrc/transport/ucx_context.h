@@ -9,10 +9,11 @@
 
 namespace patallreduce::transport {
 
-// As the variables UCX_TLS and UCX_NET_DEVICES; "": what they say, or UCX's own choice.
 struct UcxChoice {
+  // As the variables UCX_TLS and UCX_NET_DEVICES; "": what they say, or UCX's own choice.
   std::string transports;
   std::string net_devices;
+  int connections = 1;  // with each rank, to 16
 };
 
 ucp_context_h new_ucx_context(const UcxLibrary& ucx, const UcxChoice& choice);

@@ -1,6 +1,8 @@
 // Messages over UCX: segments by tag or by offer, control by active message.
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "errors.h"
 #include "transport/ucx_request.h"
@@ -14,8 +16,13 @@ constexpr std::size_t direct_bytes = 8 * 1024;
 
 constexpr int most_worker_turns = 10'000;
 
-std::uint64_t of_sender(int sender, std::uint64_t number) {
-  return static_cast<std::uint64_t>(sender) << number_bits | number;
+// A message is divided if each part has at least so many bytes: what TCP lets a connection carry
+// that has just begun, or has rested, before it hears from the other end.
+constexpr std::size_t part_bytes = 8 * 1024;
+
+std::uint64_t of_sender(int sender, std::uint64_t number, int part = 0) {
+  return static_cast<std::uint64_t>(part) << (sender_bits + number_bits) |
+         static_cast<std::uint64_t>(sender) << number_bits | number;
 }
 
 struct ControlHeader {
@@ -30,7 +37,7 @@ struct Acknowledgement {
 
 }  // namespace
 
-Ucx::Request* Ucx::new_request(int peer) {
+Ucx::Request* Ucx::new_request(RequestKind kind, int peer, std::uint64_t tag) {
   if (free_.empty()) {
     requests_.push_back(std::make_unique<Request>());
     requests_.back()->self = this;
@@ -40,15 +47,27 @@ Ucx::Request* Ucx::new_request(int peer) {
   Request* request = free_.back();
   free_.pop_back();
   ++request->generation;
+  request->kind = kind;
   request->peer = peer;
+  request->tag = tag;
+  request->part = 0;
   return request;
 }
 
-void Ucx::release(Request* request) {
-  if (request->handle || request->offered) return;
-  request->kind = Request::Kind::none;
+// Ends the request unless something of it is still to come.
+void Ucx::finish(Request* request) {
+  if (request->handle || request->offered || request->divided || request->parts > 0) return;
+  Request* const whole = std::exchange(request->whole, nullptr);
+  const bool failed = std::exchange(request->failed, false);
+  if (!whole && !failed && request->kind != RequestKind::control)
+    events_.finished.push_back(request->token);
+  request->kind = RequestKind::none;
   request->payload.clear();
   free_.push_back(request);
+  if (!whole) return;
+  whole->failed |= failed;
+  --whole->parts;
+  finish(whole);
 }
 
 // UCX returned `handle` for the request: pending, or complete at once.
@@ -64,14 +83,17 @@ void Ucx::end(Request* request, ucs_status_t status) {
   if (request->handle) ucx_.ucp_request_free(request->handle);
   request->handle = nullptr;
   if (status != UCS_OK) {
-    request->offered = false;
+    fail(request);
     if (status != UCS_ERR_CANCELED) lose(*peers_[request->peer], ucx_.ucs_status_string(status));
-  } else if (request->kind != Request::Kind::control && !request->offered) {
-    events_.finished.push_back(request->token);
-  } else if (request->kind == Request::Kind::recv) {
-    offers_.push_back(request);
+  } else if (request->kind == RequestKind::recv && (request->offered || request->divided)) {
+    announced_.push_back(request);
   }
-  release(request);
+  finish(request);
+}
+
+void Ucx::fail(Request* request) {
+  request->failed = true;
+  request->offered = request->divided = false;
 }
 
 void Ucx::lose(Peer& peer, const std::string& reason) {
@@ -88,7 +110,12 @@ void Ucx::on_recv(void*, ucs_status_t status, const ucp_tag_recv_info_t* info, v
   auto* request = static_cast<Request*>(data);
   Ucx& self = *request->self;
   const std::size_t expected = request->offered ? sizeof(Request::Offer) : request->bytes;
-  if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && info->length != expected)) {
+  request->divided = status == UCS_OK && !request->offered && !request->part &&
+                     info->length == sizeof(Request::Division) && info->length < expected;
+  if (request->divided) {
+    std::memcpy(&request->division, request->data, sizeof request->division);
+  } else if (status == UCS_ERR_MESSAGE_TRUNCATED ||
+             (status == UCS_OK && info->length != expected)) {
     self.lose(*self.peers_[request->peer], concat("sent a message of ", info->length,
                                                   " bytes where ", expected, " were expected"));
     status = UCS_ERR_CANCELED;
@@ -127,44 +154,66 @@ void Ucx::on_error(void* data, ucp_ep_h, ucs_status_t status) {
   peer.self->lose(peer, peer.self->ucx_.ucs_status_string(status));
 }
 
-void Ucx::send_message(int to, std::uint64_t tag, const void* data, std::size_t bytes,
-                       Request* request) {
+void Ucx::send_message(ucp_ep_h endpoint, const void* data, std::size_t bytes, Request* request) {
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = on_send;
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  start(request, ucx_.ucp_tag_send_nbx(peers_[to]->endpoint, data, bytes,
-                                       of_sender(rank_, peers_[to]->to.tag(tag)), &param));
+  const std::uint64_t tag = peers_[request->peer]->to.tag(request->tag);
+  start(request,
+        ucx_.ucp_tag_send_nbx(endpoint, data, bytes, of_sender(rank_, tag, request->part), &param));
 }
 
 void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, Token token) {
   Peer& peer = *peers_[to];
   if (peer.lost) return;
-  Request* request = new_request(to);
-  request->kind = Request::Kind::send;
+  Request* request = new_request(RequestKind::send, to, tag);
   request->token = token;
   if (peer.direct && bytes >= direct_bytes) {
     request->offered = true;
     Request::Offer& offer = request->offer;
     offer = {reinterpret_cast<std::uint64_t>(data), bytes, request->index, request->generation, 0};
     offer.code = peer.to.code(offer_id, tag, &offer, offsetof(Request::Offer, code));
-    send_message(to, tag, &offer, sizeof offer, request);
-  } else {
-    send_message(to, tag, data, bytes, request);
+    send_message(peer.endpoints[0], &offer, sizeof offer, request);
+    return;
+  }
+  const std::size_t parts = std::min(bytes / part_bytes, peer.endpoints.size() - 1);
+  if (parts < 2) {
+    send_message(peer.endpoints[0], data, bytes, request);
+    return;
+  }
+  Request::Division& division = request->division;
+  division = {bytes, parts, 0};
+  division.code = peer.to.code(division_id, tag, &division, offsetof(Request::Division, code));
+  request->parts = int(parts);
+  send_message(peer.endpoints[0], &division, sizeof division, request);
+  each_part(request, bytes, [&](Request* part, std::size_t begin, std::size_t end) {
+    send_message(peer.endpoints[std::size_t(part->part)],
+                 static_cast<const std::byte*>(data) + begin, end - begin, part);
+  });
+}
+
+// Makes the requests of a message's parts. Once the last is given away the message may be done.
+template <typename Begin>
+void Ucx::each_part(Request* whole, std::size_t bytes, Begin begin) {
+  const std::size_t parts = std::size_t(whole->parts);
+  for (std::size_t i = 0; i < parts; ++i) {
+    Request* part = new_request(whole->kind, whole->peer, whole->tag);
+    part->whole = whole;
+    part->part = int(i) + 1;
+    begin(part, bytes * i / parts, bytes * (i + 1) / parts);
   }
 }
 
 void Ucx::recv(int from, std::uint64_t tag, void* data, std::size_t bytes, Token token) {
   Peer& peer = *peers_[from];
   if (peer.lost) return;
-  Request* request = new_request(from);
-  request->kind = Request::Kind::recv;
+  Request* request = new_request(RequestKind::recv, from, tag);
   request->token = token;
   request->data = data;
   request->bytes = bytes;
-  request->tag = tag;
   request->offered = peer.direct && bytes >= direct_bytes;
   receive(request);
 }
@@ -181,7 +230,8 @@ void Ucx::receive(Request* request) {
   const std::size_t bytes = request->offered ? sizeof request->offer : request->bytes;
   const Peer& peer = *peers_[request->peer];
   void* handle = ucx_.ucp_tag_recv_nbx(
-      worker_, target, bytes, of_sender(peer.rank, peer.from.tag(request->tag)), ~0ull, &param);
+      worker_, target, bytes, of_sender(peer.rank, peer.from.tag(request->tag), request->part),
+      ~0ull, &param);
   if (!UCS_PTR_IS_PTR(handle))
     end(request, UCS_PTR_STATUS(handle));
   else if (ucx_.ucp_request_check_status(handle) == UCS_INPROGRESS)
@@ -199,33 +249,58 @@ void Ucx::take_offer(Request* request) {
     return;
   }
   request->offered = false;
-  if (offer.bytes != request->bytes) {
-    lose(peer, concat("sent a message of ", offer.bytes, " bytes where ", request->bytes,
-                      " were expected"));
-  } else if (!peer.neighbour.read(offer.address, request->data, request->bytes) ||
-             !peer.neighbour.stands()) {
-    lose(peer, "its memory can no longer be read");
-  } else {
-    const Acknowledgement acknowledgement{offer.index, offer.generation};
-    send_control(
-        request->peer, acknowledgement_id,
-        std::string(reinterpret_cast<const char*>(&acknowledgement), sizeof acknowledgement));
-    events_.finished.push_back(request->token);
+  if (has_size(request, offer.bytes)) {
+    if (peer.neighbour.read(offer.address, request->data, request->bytes) &&
+        peer.neighbour.stands()) {
+      const Acknowledgement acknowledgement{offer.index, offer.generation};
+      send_control(
+          request->peer, acknowledgement_id,
+          std::string(reinterpret_cast<const char*>(&acknowledgement), sizeof acknowledgement));
+    } else {
+      fail(request);
+      lose(peer, "its memory can no longer be read");
+    }
   }
-  release(request);
+  finish(request);
+}
+
+void Ucx::take_division(Request* request) {
+  const Request::Division& division = request->division;
+  const bool genuine =
+      division.code == peers_[request->peer]->from.code(division_id, request->tag, &division,
+                                                        offsetof(Request::Division, code)) &&
+      division.parts >= 2 && division.parts <= most_parts;
+  request->divided = false;
+  if (!has_size(request, genuine ? division.bytes : sizeof division)) {
+    finish(request);
+    return;
+  }
+  request->parts = int(division.parts);
+  auto* const data = static_cast<std::byte*>(request->data);
+  each_part(request, request->bytes, [&](Request* part, std::size_t begin, std::size_t end) {
+    part->data = data + begin;
+    part->bytes = end - begin;
+    receive(part);
+  });
+}
+
+// If not, its sender is lost.
+bool Ucx::has_size(Request* request, std::size_t bytes) {
+  if (bytes == request->bytes) return true;
+  fail(request);
+  lose(*peers_[request->peer],
+       concat("sent a message of ", bytes, " bytes where ", request->bytes, " were expected"));
+  return false;
 }
 
 void Ucx::acknowledged(int from, std::uint64_t index, std::uint64_t generation) {
   if (index >= requests_.size()) return;
   Request* request = requests_[index].get();
-  if (request->kind != Request::Kind::send || request->peer != from ||
+  if (request->kind != RequestKind::send || request->peer != from ||
       request->generation != generation || !request->offered)
     return;
   request->offered = false;
-  // UCX may still hold the offer itself; then its completion reports the token.
-  if (request->handle) return;
-  events_.finished.push_back(request->token);
-  release(request);
+  finish(request);  // unless UCX still holds the offer itself
 }
 
 void Ucx::control(int to, const std::string& bytes) { send_control(to, control_id, bytes); }
@@ -233,8 +308,7 @@ void Ucx::control(int to, const std::string& bytes) { send_control(to, control_i
 void Ucx::send_control(int to, unsigned id, const std::string& bytes) {
   Peer& peer = *peers_[to];
   if (peer.lost) return;
-  Request* request = new_request(to);
-  request->kind = Request::Kind::control;
+  Request* request = new_request(RequestKind::control, to, 0);
   const std::uint64_t number = of_sender(rank_, ++peer.sent);
   const ControlHeader header{number, peer.to.code(id, number, bytes.data(), bytes.size())};
   request->payload.assign(reinterpret_cast<const char*>(&header), sizeof header);
@@ -247,7 +321,7 @@ void Ucx::send_control(int to, unsigned id, const std::string& bytes) {
   param.user_data = request;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   start(request,
-        ucx_.ucp_am_send_nbx(peer.endpoint, id, request->payload.data(), sizeof header,
+        ucx_.ucp_am_send_nbx(peer.endpoints[0], id, request->payload.data(), sizeof header,
                              request->payload.data() + sizeof header, bytes.size(), &param));
 }
 // Bounded: whoever sends without pause must not keep the engine from its deadlines.
@@ -259,10 +333,10 @@ void Ucx::turn_worker() {
 // One copy per call, so that the caller can pass a segment on before the next is fetched.
 void Ucx::progress(Events& events) {
   turn_worker();
-  if (!offers_.empty()) {
-    Request* request = offers_.front();
-    offers_.pop_front();
-    take_offer(request);
+  if (!announced_.empty()) {
+    Request* request = announced_.front();
+    announced_.pop_front();
+    request->divided ? take_division(request) : take_offer(request);
     // If it failed, the sender may have said why.
     turn_worker();
   }
@@ -273,5 +347,4 @@ template ucs_status_t Ucx::on_control<control_id>(void*, const void*, std::size_
                                                   std::size_t, const ucp_am_recv_param_t*);
 template ucs_status_t Ucx::on_control<acknowledgement_id>(void*, const void*, std::size_t, void*,
                                                           std::size_t, const ucp_am_recv_param_t*);
-
 }  // namespace patallreduce::transport

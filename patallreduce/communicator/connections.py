@@ -69,7 +69,8 @@ def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Conne
     public = b"".join(rendezvous.share("random", secrets.token_bytes(16)))
     host.check(hosts)
     transports = host.transports(hosts, rendezvous.rank)
-    native, unreached = _connect(rendezvous, "address", public, transports)
+    connections = environment.get_count("CONNECTIONS") or 1
+    native, unreached = _connect(rendezvous, "address", public, transports, connections)
     aside = None
     if monitor and rendezvous.ranks > 1:
         aside, unreached_aside = _connect(rendezvous, "monitor", public, transports)
@@ -120,7 +121,7 @@ def _check_reached(met: list[Met]) -> None:
 
 
 def _connect(
-    rendezvous: Rendezvous, name: str, public: bytes, transports: str
+    rendezvous: Rendezvous, name: str, public: bytes, transports: str, connections: int = 1
 ) -> tuple[_core.Ucx, tuple[int | None, str] | None]:
     """The connections to all ranks, and which one cannot be reached, and why."""
     native = _core.Ucx(
@@ -131,6 +132,7 @@ def _connect(
         secret=rendezvous.secret.known,
         transports=transports,
         net_devices=environment.get("SOCKET_IFNAME") or "",
+        connections=connections,
     )
     addresses = rendezvous.share(name, native.address())
     try:

@@ -15,6 +15,7 @@ from patallreduce.arguments import nearest, refused
 VARIABLES = {
     "ALGORITHM": 'algorithm that "auto" stands for, e.g. ring',
     "CLOCK_SKEW_S": "for tests: seconds added to this rank's clock in its progress reports",
+    "CONNECTIONS": "TCP connections with each rank, 1 to 16 (default 1): see Long ways in docs/networks.md",
     "MONITOR": "0: no progress monitor, nothing is predicted; 1: as without",
     "NODES": "0: ranks of one host are treated as if each had a port of its own; 1: as without",
     "POSTMORTEM": "a folder: what each rank knew when its communicator failed is written there",
@@ -36,6 +37,7 @@ VARIABLES = {
     "WITH_CUDA": "build: 1 fails without nvcc, 0 builds no GPU kernels",
 }
 _PREFIX = "PATALLREDUCE_"
+_MOST = {"CONNECTIONS": 16}
 
 
 def get(name: str) -> str | None:
@@ -55,8 +57,10 @@ def get_seconds(name: str) -> float | None:
 
 
 def get_count(name: str) -> int | None:
-    """As `get`, as a whole number >= 1; ValueError likewise."""
-    value = _number(name, "a whole number >= 1", lambda value: value >= 1 and value.is_integer())
+    """As `get`, as a whole number >= 1, of connections <= 16; ValueError likewise."""
+    most = _MOST.get(name, math.inf)
+    expected = "a whole number >= 1" if most == math.inf else f"a whole number from 1 to {most}"
+    value = _number(name, expected, lambda value: 1 <= value <= most and value.is_integer())
     return None if value is None else int(value)
 
 
@@ -86,6 +90,7 @@ def warn_unknown() -> None:
 
 _NUMBERS: dict[str, Callable[[str], object]] = {
     "CLOCK_SKEW_S": get_float,
+    "CONNECTIONS": get_count,
     "MONITOR": get_flag,
     "SCRATCH_BYTES": get_count,
     "SEGMENTS": get_count,

@@ -125,7 +125,8 @@ def _lack_of_files(ranks: int) -> str | None:
         left = limit - len(os.listdir("/proc/self/fd"))
     except OSError:
         left = 0
-    needed = _FILES + ranks * _FILES_PER_RANK
+    more = 2 * ((environment.get_count("CONNECTIONS") or 1) - 1)
+    needed = _FILES + ranks * (_FILES_PER_RANK + more)
     if left >= needed:
         return None
     return (

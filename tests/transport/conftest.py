@@ -71,10 +71,12 @@ def loopback(ranks):
 KEY = bytes(range(16))
 
 
-def over_ucx(ranks, keys=None, *, secret=False):
+def over_ucx(ranks, keys=None, *, secret=False, **choice):
     """`keys`: one per rank, where they differ."""
     made = [
-        _core.Ucx(ucx.library_path(), rank, ranks, (keys or [KEY] * ranks)[rank], secret=secret)
+        _core.Ucx(
+            ucx.library_path(), rank, ranks, (keys or [KEY] * ranks)[rank], secret=secret, **choice
+        )
         for rank in range(ranks)
     ]
     addresses = [transport.address() for transport in made]
@@ -87,6 +89,9 @@ TRANSPORTS = {
     "loopback": loopback,
     "ucx": over_ucx,
     "ucx with a secret": functools.partial(over_ucx, secret=True),
+    "ucx over several connections": functools.partial(
+        over_ucx, secret=True, transports="tcp,self", connections=5
+    ),
 }
 
 
