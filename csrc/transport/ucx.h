@@ -19,9 +19,9 @@
 //   receiver           receive the parts                                             finished
 //
 // Tags depend on a key of the ranks; control messages, offers, divisions and acknowledgements carry
-// a code, and control messages and acknowledgements a number (keyed_tags.h). What has a wrong code,
-// or a number that is not above the last one from its sender, is dropped: an offer then is waited
-// for again.
+// a code, control messages and acknowledgements also a number (keyed_tags.h). What has a wrong
+// code, or a number that is not above the last one from its sender, is dropped; an offer or
+// division is then waited for again.
 #pragma once
 
 #include <atomic>

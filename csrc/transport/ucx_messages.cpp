@@ -271,7 +271,11 @@ void Ucx::take_division(Request* request) {
                                                         offsetof(Request::Division, code)) &&
       division.parts >= 2 && division.parts <= most_parts;
   request->divided = false;
-  if (!has_size(request, genuine ? division.bytes : sizeof division)) {
+  if (!genuine) {
+    receive(request);
+    return;
+  }
+  if (!has_size(request, division.bytes)) {
     finish(request);
     return;
   }

@@ -15,7 +15,7 @@ from patallreduce.arguments import nearest, refused
 VARIABLES = {
     "ALGORITHM": 'algorithm that "auto" stands for, e.g. ring',
     "CLOCK_SKEW_S": "for tests: seconds added to this rank's clock in its progress reports",
-    "CONNECTIONS": "TCP connections with each rank, 1 to 16 (default 1): see Long ways in docs/networks.md",
+    "CONNECTIONS": "TCP connections with each rank, 1 to 16 (default 1), for long ways",
     "MONITOR": "0: no progress monitor, nothing is predicted; 1: as without",
     "NODES": "0: ranks of one host are treated as if each had a port of its own; 1: as without",
     "POSTMORTEM": "a folder: what each rank knew when its communicator failed is written there",

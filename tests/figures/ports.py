@@ -144,7 +144,36 @@ def long_ways() -> Iterator[Figure]:
         yield Figure(PAGE, f"| 25 ms, {late} | {times} |", "median", file)
 
 
+def connections() -> Iterator[Figure]:
+    """Of one network and size: Gloo, then each algorithm over one and four connections."""
+    file = "long_ways_connections.jsonl"
+    found = {
+        (
+            (r["network"], r["ranks"], r["bytes"]),
+            r["algorithm"],
+            r["environment"]["variables"]["PATALLREDUCE_CONNECTIONS"],
+        ): ms(after_s(r))
+        for r in load(file)
+    }
+    for case in dict.fromkeys(case for case, _, _ in found):
+        network, ranks, size = case
+        rate, _, latency = network.partition("@")
+        rate = rate.replace("mbit", " Mbit/s").replace("gbit", " Gbit/s")
+        times = [found[case, "gloo", "1"]]
+        times += [
+            found[case, algorithm, count]
+            for algorithm in ("ring", "direct_exchange")
+            for count in ("1", "4")
+        ]
+        where = f"{ranks} ranks, {rate}, {latency.replace('ms', ' ms')}, {size >> 20} MiB"
+        yield Figure(PAGE, f"| {where} | {' | '.join(times)} |", "medians", file)
+    case = ("1gbit@20ms", 2, 32 << 20)
+    text = f"with 16 the ring of the second row takes {found[case, 'ring', '16']}"
+    yield Figure(PAGE, text, "medians", file)
+
+
 def figures() -> Iterator[Figure]:
+    yield from connections()
     yield from single()
     yield from training()
     yield from spread()

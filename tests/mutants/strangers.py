@@ -67,6 +67,18 @@ STRANGERS = [
         "  if (0 &&\n      0 == peer.from.code(offer_id, request->tag, &offer,",
     ),
     Mutant(
+        "divisions need no code",
+        MESSAGES,
+        "  if (!genuine) {",
+        "  if (false) {",
+    ),
+    Mutant(
+        "a message is there with the first of its parts",
+        MESSAGES,
+        " || request->divided || request->parts > 0) return;",
+        " || request->divided || request->parts > 1) return;",
+    ),
+    Mutant(
         "a key is as good as its first bytes",
         "csrc/bindings/transport.cpp",
         "PATR_CHECK(bytes.size() == 16,",

@@ -56,8 +56,8 @@ class World {
   std::vector<std::shared_ptr<Ucx>> ranks;
   Events heard[3];
 
-  World(const UcxLibrary& library, Random& random)
-      : ranks(over_ucx(library, 3, random)), library_(library), random_(random) {}
+  World(const UcxLibrary& library, Random& random, const transport::UcxChoice& choice = {})
+      : ranks(over_ucx(library, 3, random, choice)), library_(library), random_(random) {}
   ~World() {
     held_up = false;
     for (const auto& rank : ranks) rank->close(0.1);
@@ -203,6 +203,25 @@ void offers_are_proved(World& world) {
   CHECK(world.heard[0].lost[0].reason == "its memory can no longer be read");
 }
 
+void divisions_are_proved(World& world) {
+  constexpr std::size_t bytes = 32 << 10;
+  const std::string data(bytes, 'x');
+  std::string received(bytes, 'y');
+  world.hold_up(tagged, [&] { world.ranks[1]->send(0, 1, data.data(), bytes, 2); });
+  const std::vector<Tagged> genuine(tagged.end() - 3, tagged.end());  // before its two parts
+  CHECK(genuine[0].bytes.size() < 100 && genuine[1].bytes.size() == bytes / 2);
+  world.ranks[0]->recv(1, 1, received.data(), bytes, 3);
+  for (std::size_t byte = 0; byte < genuine[0].bytes.size(); ++byte) {
+    Tagged forged = genuine[0];
+    world.change(forged.bytes, byte);
+    world.send(forged);
+    CHECK(world.nothing_heard());
+  }
+  for (const Tagged& one : genuine) world.send(one);
+  world.settle();
+  CHECK(world.heard[0].finished == std::vector<transport::Token>{3} && received == data);
+}
+
 void tags_are_each_connections_own(World& world) {
   const std::string data(100, 'x');
   constexpr auto caller = (std::uint64_t{1} << transport::Marks::tag_bits) - 1;
@@ -233,6 +252,8 @@ void test_strangers(Random& random, const std::string& libucp) {
     World world(library, random);
     test(world);
   }
+  World several_connections(library, random, {"tcp,self", "", 3});
+  divisions_are_proved(several_connections);
 }
 
 }  // namespace patallreduce::native
