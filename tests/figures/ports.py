@@ -170,6 +170,16 @@ def connections() -> Iterator[Figure]:
     case = ("1gbit@20ms", 2, 32 << 20)
     text = f"with 16 the ring of the second row takes {found[case, 'ring', '16']}"
     yield Figure(PAGE, text, "medians", file)
+    file = "training_long_ways_buckets.jsonl"
+    for count in ("1", "4"):
+        times = " | ".join(
+            ms(mean(r["iterations_s"]))
+            for hook in ("gloo", "ring", "direct_exchange", "auto")
+            for r in load(file)
+            if (r["hook"], r["environment"]["variables"]["PATALLREDUCE_CONNECTIONS"])
+            == (hook, count)
+        )
+        yield Figure(PAGE, f"| {count} | {times} |", "means", file)
 
 
 def figures() -> Iterator[Figure]:
