@@ -64,6 +64,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "rank late by 0.3 s": "a delay that was set",
         "rank 1 late by 80 ms": "a delay that was set",
         "two latencies, and at 10 ms": "a latency that was set",
+        "4 ranks, 1 Gbit/s, 20 ms, 8 MiB in 8 buckets, 0.1 s": "a job that was set",
         "by default): with 50 ms": "a latency that was set",
         "take no more than 1.05 of that": "a limit of benchmarks/changing",
         "Iterations of training, 0.1 s of computation": "a time that was set",
