@@ -181,7 +181,7 @@ void Ucx::send(int to, std::uint64_t tag, const void* data, std::size_t bytes, T
   }
   const std::size_t parts = std::min(bytes / part_bytes, peer.endpoints.size() - 1);
   if (parts < 2) {
-    send_message(peer.endpoints[0], data, bytes, request);
+    send_message(peer.endpoints[parts], data, bytes, request);
     return;
   }
   Request::Division& division = request->division;
