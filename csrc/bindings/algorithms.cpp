@@ -121,7 +121,6 @@ void bind_algorithms(py::module_& m) {
   m.def("usual_algorithm", &algorithms::usual_algorithm, "collective"_a, borrowed,
         "Where none is named, and nothing is known of the arrivals.");
   bind_generators(m);
-  m.def("barrier_key", &algorithms::barrier_key);
   m.def(
       "metering_shift",
       [](int ranks, int pieces, std::vector<std::int32_t> node_of) {

@@ -77,13 +77,12 @@ class LinkMeter:
     def _round_s(self, block_bytes: int, pieces: int = 1) -> float:
         """Seconds of one round of a shift.
 
-        Ranks do not start it together to the microsecond. One that starts later waits for nobody
-        and gets what the others sent meanwhile; one that starts earlier waits as much longer: the
-        mean over the ranks is right.
+        What ranks exchanged last, the mean of the shift before, lets them start it together, but
+        not to the microsecond. One that starts later waits for nobody and gets what the others sent
+        meanwhile; one that starts earlier waits as much longer: the mean over the ranks is right.
         """
         key, blocks, rounds, taking_part = _core.metering_shift(self._ranks, pieces, self._nodes)
         message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
-        self._run(torch.empty(0), "sum", _core.barrier_key())
         start_s = time.monotonic()
         self._run(message, "max", key)
         took_s = time.monotonic() - start_s if self._rank in taking_part else 0.0
@@ -119,7 +118,10 @@ class LinkMeter:
         )
 
     def _neighbours_s(self, order: Sequence[int], block_bytes: int) -> list[float]:
-        """Seconds until each of these ranks has a block of the one before it, at the best."""
+        """Seconds until each of these ranks has a block of the one before it, at the best.
+
+        The table of these seconds lets ranks start together again.
+        """
         places = [float(self._ranks)] * self._ranks
         for place, rank in enumerate(order):
             places[rank] = float(place)
@@ -127,7 +129,6 @@ class LinkMeter:
         message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
         best_s = torch.full((self._ranks,), float("inf"), dtype=torch.float64)
         for _ in range(_REPEATS):
-            self._run(torch.empty(0), "sum", _core.barrier_key())
             start_s = time.monotonic()
             self._run(message, "max", key)
             took_s = torch.zeros(self._ranks, dtype=torch.float64)
