@@ -70,6 +70,8 @@ class Network(Closing):
         latency_s: that the wires add, one way.
         sites: consecutive ports are shared out among so many; latency_s is between two sites. 1: it
             is between any two ports.
+        slow_start_after_idle: as Linux does by default: a connection that rested for longer than
+            its retransmission timeout begins with a small window again.
 
     Raises:
         NamespaceError: namespaces cannot be made here; `available()` says why.
@@ -85,6 +87,7 @@ class Network(Closing):
         ranks_per_node: int = 1,
         latency_s: float = 0.0,
         sites: int = 1,
+        slow_start_after_idle: bool = True,
     ) -> None:
         nodes = -(-ranks // ranks_per_node)
         rates_bit_s = [rate_bit_s] * nodes if isinstance(rate_bit_s, int | float) else rate_bit_s
@@ -101,13 +104,16 @@ class Network(Closing):
         self.namespaces: list[int] = []
         self._switch = -1
         self._cables: Cables | None = None
+        settings = {"tcp_slow_start_after_idle": str(int(slow_start_after_idle))}
+        if congestion_control:
+            settings["tcp_congestion_control"] = congestion_control
         try:
-            self._build(congestion_control)
+            self._build(settings)
         except BaseException:
             self.close()
             raise
 
-    def _build(self, congestion_control: str | None) -> None:
+    def _build(self, settings: dict[str, str]) -> None:
         self._switch = make_namespace()
         cables: list[tuple[int, int, float]] = []
         with _devices(self._switch) as switch:
@@ -138,8 +144,8 @@ class Network(Closing):
                 with _devices(namespace) as host:
                     host.link("set", index=_index(host, "lo"), state="up")
                     _set_up_device(host, device_name(rank), rate_bit_s, address=address(rank))
-                    if congestion_control:
-                        _set_congestion_control(congestion_control)
+                    for name, value in settings.items():
+                        _set(name, value)
                 if self.ranks_per_node > 1:
                     self._hosts.append(Host())
         if cables:
@@ -272,7 +278,7 @@ def _token_bucket(rate_bit_s: float) -> dict[str, int]:
     return {"rate": rate_bytes_s, "burst": burst_bytes, "limit": limit_bytes}
 
 
-def _set_congestion_control(name: str) -> None:
+def _set(name: str, value: str) -> None:
     # /proc/sys/net shows the namespace of the thread that opens it.
-    with open("/proc/sys/net/ipv4/tcp_congestion_control", "w", encoding="ascii") as setting:
-        setting.write(name)
+    with open(f"/proc/sys/net/ipv4/{name}", "w", encoding="ascii") as setting:
+        setting.write(value)

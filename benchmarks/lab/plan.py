@@ -29,12 +29,14 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
     """Make the network that `rate` describes, entering a user namespace if that is needed.
 
     `rate` is one for all ports or one per port, with commas; "/4" behind it: 4 ranks share a port;
-    then "@25ms": latency between any two ports, or "@25ms:2", between two sites.
+    then "@25ms": latency between any two ports, or "@25ms:2", between two sites; then ":warm":
+    connections that have rested go on as fast as before.
     """
     if rate in {"none", SHARED_MEMORY}:
         return Loopback(ranks)
     rate, _, latency = rate.partition("@")
-    latency, _, sites = latency.partition(":")
+    latency, *rest = latency.split(":")
+    sites = [word for word in rest if word != "warm"]
     rates, _, ranks_per_node = rate.partition("/")
     rates_bit_s = [parse_rate(part) for part in rates.split(",")]
     if not available():
@@ -45,7 +47,8 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
         rates_bit_s[0] if len(rates_bit_s) == 1 else rates_bit_s,
         ranks_per_node=int(ranks_per_node or 1),
         latency_s=float(latency.removesuffix("ms") or 0) / 1e3,
-        sites=int(sites or 1),
+        sites=int(sites[0]) if sites else 1,
+        slow_start_after_idle="warm" not in rest,
     )
 
 

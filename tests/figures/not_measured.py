@@ -55,6 +55,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
     "docs/networks.md": {
         "One machine at 100 Mbit/s among others at 200": "rates of an example",
         "differ by more than 1.4": "a constant of the port meter",
+        "about a round trip and 0.2 s": "Linux's least retransmission timeout",
     },
     "docs/gpu.md": {
         "2.14 or newer": "a version of NCCL",
@@ -65,7 +66,6 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "rank 1 late by 80 ms": "a delay that was set",
         "two latencies, and at 10 ms": "a latency that was set",
         "4 ranks, 1 Gbit/s, 20 ms, 8 MiB in 8 buckets, 0.1 s": "a job that was set",
-        "by default): with 50 ms": "a latency that was set",
         "take no more than 1.05 of that": "a limit of benchmarks/changing",
         "Iterations of training, 0.1 s of computation": "a time that was set",
         "layers that sleep 0.15 s, late ranks by up to 0.3 s": "times that were set",

@@ -113,12 +113,11 @@ def wide_ports() -> Iterator[Figure]:
     yield Figure(PAGE, text, "median", "changing_buckets.jsonl")
 
 
-def long_ways() -> Iterator[Figure]:
+def long_ways(file: str) -> Iterator[Figure]:
     """Limits: what a port of 200 Mbit/s has to carry, and one latency."""
-    file = "long_ways.jsonl"
     message_s = (4 << 20) / (200e6 / 8 * PAYLOAD)
     for network, delay_s in dict.fromkeys((r["network"], r["delay_s"]) for r in load(file)):
-        latency, _, sites = network.partition("@")[2].partition(":")
+        latency, *words = network.partition("@")[2].split(":")
         of = {
             r["algorithm"]: r
             for r in load(file)
@@ -127,13 +126,17 @@ def long_ways() -> Iterator[Figure]:
         limit_s = (1 if delay_s else 2 * 7 / 8) * message_s + float(
             latency.removesuffix("ms")
         ) / 1e3
-        where = "between two sites" if sites else "between all"
+        where = "warm" if "warm" in words else "between two sites" if words else "between all"
         late = "one by 0.5 s" if delay_s else "nobody"
         times = " | ".join(ms(after_s(of[rival])) for rival in RIVALS)
         latency = latency.replace("ms", " ms")
         yield Figure(
             PAGE, f"| {latency} {where} | {late} | {times} | {ms(limit_s)} |", "medians", file
         )
+
+
+def training_long_ways() -> Iterator[Figure]:
+    """One latency, nobody late and one rank."""
     file = "training_long_ways.jsonl"
     for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
         times = " | ".join(
@@ -190,4 +193,6 @@ def figures() -> Iterator[Figure]:
     yield from unlearned()
     yield from changing()
     yield from wide_ports()
-    yield from long_ways()
+    yield from long_ways("long_ways.jsonl")
+    yield from long_ways("long_ways_warm.jsonl")
+    yield from training_long_ways()
