@@ -23,8 +23,6 @@ using selection::IterationForecast;
 
 class Rank {
  public:
-  static constexpr double longer_share = 0.3;  // weight of the newest
-
   explicit Rank(std::shared_ptr<Job> job) : predictor_(std::move(job)) {}
 
   std::int64_t iteration() const { return iteration_; }  // of its newest report
@@ -54,6 +52,8 @@ class Rank {
   const prediction::Smoothed& longer_s() const { return longer_s_; }
 
  private:
+  static constexpr double longer_share = 0.3;  // weight of the newest
+
   Predictor predictor_;
   std::int64_t iteration_ = -1;
   double start_s_ = 0;
