@@ -17,7 +17,8 @@ from tests.communicator.reference import (
 
 from .steps import OF_BLOCKS, Case
 
-_PRR_TAU_S = 0.1
+_TAU_S = 0.1
+_ASK_TAU = ("prr", "direct_exchange")
 _given = functools.lru_cache(maxsize=64)(pat.schedule)
 
 
@@ -72,8 +73,8 @@ class Call:
                 asked["segments"] = case.segments
             if case.collective in ("all_reduce", "reduce"):
                 asked["arrivals_s"] = case.arrivals_s
-            if case.algorithm == "prr":
-                asked["segment_time_s"] = _PRR_TAU_S
+            if case.algorithm in _ASK_TAU:
+                asked["segment_time_s"] = _TAU_S
         if case.collective in ("reduce", "broadcast"):
             asked["root"] = case.root
         if case.collective in ("all_reduce", "reduce", "reduce_scatter"):
@@ -115,6 +116,9 @@ class Call:
             return self._schedule
         assert case.algorithm is not None
         assert case.segments is not None
-        tau_s = _PRR_TAU_S if case.algorithm == "prr" else 0.0
+        assert self._link is not None
+        tau_s = _TAU_S if case.algorithm in _ASK_TAU else 0.0
         times = times_s(case.algorithm, case.segments, tau_s, self._tensor, self._link)
+        if case.algorithm == "direct_exchange":
+            times["ports"] = self._link.widths or None
         return pat.schedule(case.algorithm, ranks, case.segments, case.arrivals_s, **times)
