@@ -127,10 +127,12 @@ void Engine::leave(Driver::Lock& driving, double timeout_s) {
   }
   end(driving);
   if (failure()) return;
-  agreement_.tell_all(Bye{calls_.called()});
+  // Before the goodbye, after which the others tell this rank nothing any more: what lacks memory
+  // here has to be an error of all.
   const auto closed = std::make_shared<const Failure>(
       Failure{Kind::transport, rank_, "the communicator is closed"});
   refuse(inbox_.end(closed), closed);
+  agreement_.tell_all(Bye{calls_.called()});
   const bool met = agreement_.missing() < 0;
   driver_.drive(driving, std::max(now_s() + timeout_s, owes_until_s),
                 [&] { return !met || agreement_.may_leave(); });

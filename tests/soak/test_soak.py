@@ -7,7 +7,6 @@ from tests import programs
 LIMIT_S = 150
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(LIMIT_S + 20)
 def test_random_collectives_and_training_stay_right():
     arguments = ("--seconds", "10", "--ranks", "4", "--seed", "3")
