@@ -36,7 +36,7 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
         return Loopback(ranks)
     rate, _, latency = rate.partition("@")
     latency, *rest = latency.split(":")
-    sites = [word for word in rest if word != "warm"]
+    sites = ":".join(word for word in rest if word != "warm")
     rates, _, ranks_per_node = rate.partition("/")
     rates_bit_s = [parse_rate(part) for part in rates.split(",")]
     if not available():
@@ -47,7 +47,7 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
         rates_bit_s[0] if len(rates_bit_s) == 1 else rates_bit_s,
         ranks_per_node=int(ranks_per_node or 1),
         latency_s=float(latency.removesuffix("ms") or 0) / 1e3,
-        sites=int(sites[0]) if sites else 1,
+        sites=int(sites or 1),
         slow_start_after_idle="warm" not in rest,
     )
 
