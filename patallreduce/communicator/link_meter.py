@@ -10,7 +10,7 @@ import torch
 
 from patallreduce import _core
 from patallreduce.communicator.calls import OPS
-from patallreduce.communicator.port_meter import measure_ports
+from patallreduce.communicator.port_meter import measure_ports, pair_rate
 from patallreduce.communicator.tensors import dtype_of
 from patallreduce.pricing.link import Link, measure, measure_port_share
 
@@ -100,8 +100,8 @@ class LinkMeter:
                 for size in (port_bytes, port_bytes // 4)
             )
             return [
-                0.75 * port_bytes / max(long - short, long / 4)
-                for short, long in zip(short_s, long_s, strict=True)
+                pair_rate(port_bytes, long, short, link.latency_s)
+                for long, short in zip(long_s, short_s, strict=True)
             ]
 
         found = measure_ports(pair_rates, len(nodes))
@@ -118,24 +118,28 @@ class LinkMeter:
         )
 
     def _neighbours_s(self, order: Sequence[int], block_bytes: int) -> list[float]:
-        """Seconds until each of these ranks has a block of the one before it, at the best.
+        """Seconds until each of these ranks has a block of the one before it: the median of some.
 
-        The table of these seconds lets ranks start together again.
+        The table of these seconds lets ranks start together again, exchanged twice: who comes last
+        to the first exchange leaves it first, a latency before the others. Yet one that starts
+        later than the rank before it waits less, so the least would be too little.
         """
         places = [float(self._ranks)] * self._ranks
         for place, rank in enumerate(order):
             places[rank] = float(place)
         key, blocks, _ = _core.metering_neighbours(places, self._nodes)
         message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
-        best_s = torch.full((self._ranks,), float("inf"), dtype=torch.float64)
+        all_s = []
         for _ in range(_REPEATS):
             start_s = time.monotonic()
             self._run(message, "max", key)
             took_s = torch.zeros(self._ranks, dtype=torch.float64)
             took_s[self._rank] = time.monotonic() - start_s
-            self._run(took_s, "sum", _core.table_key(took_s.nbytes, self._ranks))
-            best_s = torch.minimum(best_s, took_s)
-        return [float(best_s[rank]) for rank in order]
+            for op in ("sum", "max"):
+                self._run(took_s, op, _core.table_key(took_s.nbytes, self._ranks))
+            all_s.append(took_s)
+        median_s = torch.stack(all_s).median(dim=0).values
+        return [float(median_s[rank]) for rank in order]
 
     def _over_ranks(self, value: float, op: str) -> float:
         values = torch.full((1,), value, dtype=torch.float64)

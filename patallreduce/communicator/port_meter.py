@@ -54,6 +54,22 @@ def measure_ports(pair_rates: PairRates, count: int) -> list[float]:
     return [max(widest) if rate * _ALIKE >= max(widest) else rate for rate in widest]
 
 
+def pair_rate(long_bytes: int, long_s: float, short_s: float, latency_s: float) -> float:
+    """Bytes a second between two ranks, by two messages between them.
+
+    Their difference leaves out what both have once: latency, and bytes that a rested port lets
+    through at once. It cannot be less than the long message's time on the wire says: where it is,
+    the short message was disturbed, and the pair would seem faster than it is.
+
+    Args:
+        long_bytes: Size of the long message; the short one has a quarter of it.
+        long_s: Seconds of the long message.
+        short_s: Seconds of the short message.
+        latency_s: Seconds of an empty message.
+    """
+    return 0.75 * long_bytes / max(long_s - short_s, 0.75 * (long_s - latency_s), long_s / 4)
+
+
 def _around(wide: Sequence[int], others: Sequence[int]) -> list[int]:
     """Two of the others around each wide one, as far as there are."""
     order: list[int] = []

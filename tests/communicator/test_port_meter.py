@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.lab import Network
 from benchmarks.lab.namespaces import available
-from patallreduce.communicator.port_meter import measure_ports
+from patallreduce.communicator.port_meter import measure_ports, pair_rate
 
 PROGRAM = """
 import torch, torch.distributed as dist
@@ -71,6 +71,16 @@ def test_few_ports_cannot_be_told_apart():
 
 def test_ports_that_are_nearly_alike_are_alike():
     assert measure_ports(rings_of([1.0, 0.9, 0.8, 1.0])[0], 4) == []
+
+
+def test_a_disturbed_message_never_makes_a_pair_seem_faster():
+    latency_s, rate, at_once = 0.02, 25e6, 100_000
+    long_s, short_s = (latency_s + (size - at_once) / rate for size in (1 << 21, 1 << 19))
+    assert pair_rate(1 << 21, long_s, short_s, latency_s) == pytest.approx(rate)
+    for late_s in (0.01, 0.03, 0.2):
+        apart = pair_rate(1 << 21, long_s, short_s + late_s, latency_s)
+        assert rate <= apart <= 1.06 * rate
+        assert pair_rate(1 << 21, long_s + late_s, short_s, latency_s) < rate
 
 
 def said_by_all(tmp_path, text, rates_bit_s, **network):
