@@ -822,6 +822,8 @@ class Planner:
         errors_s: Sequence[float] = ...,
         compute_s: Sequence[float] = ...,
         spreads_s: Sequence[float] = ...,
+        *,
+        before: str = ...,
     ) -> tuple[list[_PlannedKey], float, float]: ...
     @overload
     def plan(
@@ -833,6 +835,7 @@ class Planner:
         spreads_s: Sequence[float] = ...,
         *,
         at_once: bool,
+        before: str = ...,
     ) -> tuple[list[_PlannedKey], float, float] | None: ...
     def catch_up(self, confirms: bool = ...) -> bool: ...
     def finish_s(

@@ -91,9 +91,9 @@ Times clairvoyant_times(const Timed& timed);
 
 // For registry.h's Pricing.
 struct FlowingPorts;
-double flow_direct_exchange(const std::vector<double>& expected_s, FlowingPorts& ports,
-                            int segments, double message_bytes, const Link& link);
 using Finishes = std::vector<double>;  // [rank]
+Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPorts& ports,
+                              int segments, double message_bytes, const Link& link);
 // 2(P - 1) rounds of a part.
 Finishes estimate_ring(const std::vector<double>& arrivals_s, int segments, double message_bytes,
                        const Link& link);

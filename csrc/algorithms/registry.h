@@ -43,11 +43,11 @@ struct Pricing {
   // algorithm orders the ranks. Null: there is none.
   std::vector<double> (*estimate)(const std::vector<double>& arrivals_s, int segments,
                                   double message_bytes, const Link& link);
-  // When the last rank is done: instead of all that is simulated or estimated, where messages share
+  // When every rank is done: instead of all that is simulated or estimated, where messages share
   // ports rather than take turns. expected_s: what the schedule is made from; ports: none of them
   // before its rank arrives.
-  double (*flow)(const std::vector<double>& expected_s, FlowingPorts& ports, int segments,
-                 double message_bytes, const Link& link) = nullptr;
+  std::vector<double> (*flow)(const std::vector<double>& expected_s, FlowingPorts& ports,
+                              int segments, double message_bytes, const Link& link) = nullptr;
 };
 
 struct Algorithm {

@@ -29,12 +29,9 @@ Shares::Shares(const std::vector<double>& arrivals, const std::vector<std::int32
   all_unsent_ = std::accumulate(unsent_.begin(), unsent_.end(), Number(0));
 }
 
-// What its port lets through in that time, and how long it takes for so much.
+// What its port lets through in that time.
 Number Shares::through(std::size_t rank, Number time) const {
   return time * widths_[rank] / widest_;
-}
-Number Shares::takes(std::size_t rank, Number amount) const {
-  return (amount * widest_ + widths_[rank] - 1) / widths_[rank];
 }
 
 // What each may own if all are to be done at `end`.
@@ -51,25 +48,60 @@ Numbers Shares::most(Number end) const {
   return caps;
 }
 
-Number Shares::end(const Numbers& owned) const {
-  const auto ranks = Number(arrivals_.size());
-  const Number sum = std::accumulate(owned.begin(), owned.end(), Number(0));
-  Number end = least_end();
-  for (std::size_t rank = 0; rank < owned.size(); ++rank) {
-    const Number share = owned[rank] * unit / sum;
-    const Number more = std::max(others_unsent(rank) - unit, Number(0)) * share / unit;
-    end = std::max({end, last_ + takes(rank, (ranks - 1) * share), last_ + takes(rank, unit + more),
-                    arrivals_[rank] + takes(rank, unit + (ranks - 2) * share)});
+// A rank has all results when two things are over. Its port takes in what others have unsent of its
+// share, and the sums of the rest. And all owners have sent it theirs: an owner's port divides
+// itself among the others, to each of whom goes what it has unsent of that one's share, and its
+// sums; so those who own less get all of theirs sooner.
+std::vector<double> Shares::ends(const Numbers& owned) const {
+  const std::size_t ranks = owned.size();
+  const auto sum = static_cast<double>(std::accumulate(owned.begin(), owned.end(), Number(0)));
+  std::vector<double> shares;  // of the whole data
+  for (const Number amount : owned) shares.push_back(double(amount) / sum);
+  std::vector<double> values;  // by owner: which part of all others' shares it has unsent
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double unsent = double(unsent_[rank]) / unit - shares[rank];
+    values.push_back(unsent > 0 ? unsent / (1 - shares[rank]) : 0);
   }
-  return end;
+  const auto takes = [&](std::size_t rank, double amount) {
+    return amount * double(widest_) / double(widths_[rank]);
+  };
+  std::vector<double> ends;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double share = shares[rank];
+    double most = takes(rank, 1 + share * (double(others_unsent(rank)) / unit - 1));
+    double as_much = 0;  // of every share, no more than of this one's
+    for (const double of_other : shares) as_much += std::min(of_other, share);
+    for (std::size_t owner = 0; owner < ranks; ++owner) {
+      if (owner == rank) continue;
+      const double others = as_much - std::min(shares[owner], share);
+      const double sums = double(ranks - 1) * shares[owner];
+      most = std::max(most, takes(owner, sums + values[owner] * others));
+    }
+    ends.push_back(double(last_) / unit + most);
+  }
+  return ends;
 }
 
 // Every rank gives or takes the whole data after the last arrival.
 Number Shares::least_end() const {
   Number end = 0;
   for (std::size_t rank = 0; rank < widths_.size(); ++rank)
-    end = std::max(end, last_ + takes(rank, unit));
+    end = std::max(end, last_ + (unit * widest_ + widths_[rank] - 1) / widths_[rank]);
   return end;
+}
+
+Numbers Shares::earliest(Number segments) const {
+  const Numbers owned = earliest();
+  const Number sum = std::accumulate(owned.begin(), owned.end(), Number(0));
+  Numbers whole;
+  Number so_far = 0, given = 0;
+  for (const Number share : owned) {
+    so_far += share;
+    const Number until = (so_far * segments + sum / 2) / sum;
+    whole.push_back(until - given);
+    given = until;
+  }
+  return whole;
 }
 
 Numbers Shares::earliest() const {
@@ -122,15 +154,8 @@ Owners owners(const Problem& problem) {
   std::vector<double> arrivals(count, 0);
   for (std::size_t node = 0; node < count && data_s > 0; ++node)
     arrivals[node] = owners.arrivals_s[node] / data_s;
-  const Numbers owned = Shares(arrivals, ports).earliest();
-  const Number sum = std::accumulate(owned.begin(), owned.end(), Number(0));
-  Number so_far = 0, given = 0;
-  for (const Number share : owned) {
-    so_far += share;
-    const Number until = (so_far * problem.segments + sum / 2) / sum;
-    owners.shares.push_back(std::int32_t(until - given));
-    given = until;
-  }
+  for (const Number share : Shares(arrivals, ports).earliest(problem.segments))
+    owners.shares.push_back(std::int32_t(share));
   return owners;
 }
 

@@ -38,17 +38,17 @@ class Shares {
   // arrivals: in units, one per rank, two or more; ports: as in Problem.
   Shares(const std::vector<double>& arrivals, const std::vector<std::int32_t>& ports);
 
-  // What each owns; their sum is 1 or more: only what they are to each other counts.
-  std::vector<std::int64_t> earliest() const;
-  // When all have their results, from the first arrival on, if they own so much.
-  std::int64_t end(const std::vector<std::int64_t>& owned) const;
-  // When every rank could have them at the earliest if nobody owned anything.
-  std::int64_t least_end() const;
+  // How many segments each owns.
+  std::vector<std::int64_t> earliest(std::int64_t segments) const;
+  // When each has its results, from the first arrival on, if they own so much: see there.
+  std::vector<double> ends(const std::vector<std::int64_t>& owned) const;
 
  private:
   std::int64_t through(std::size_t rank, std::int64_t time) const;
-  std::int64_t takes(std::size_t rank, std::int64_t amount) const;
   std::vector<std::int64_t> most(std::int64_t end) const;
+  std::int64_t least_end() const;
+  // What each owns; their sum is 1 or more: only what they are to each other counts.
+  std::vector<std::int64_t> earliest() const;
   std::int64_t others_unsent(std::size_t rank) const { return all_unsent_ - unsent_[rank]; }
 
   std::vector<std::int64_t> arrivals_, widths_;  // by rank; the first arrival is 0

@@ -194,10 +194,15 @@ void bind_planner(py::module_& m) {
           "plan",
           [](Planner& planner, const std::vector<Size>& sizes,
              std::vector<std::vector<double>> arrivals_s, std::vector<double> errors_s,
-             std::vector<double> compute_s, std::vector<double> spreads_s, bool at_once) {
-            IterationForecast forecast{buckets_of(sizes), std::move(arrivals_s),
-                                       std::move(errors_s), std::move(compute_s),
-                                       std::move(spreads_s)};
+             std::vector<double> compute_s, std::vector<double> spreads_s, bool at_once,
+             std::string before) {
+            IterationForecast forecast;
+            forecast.buckets = buckets_of(sizes);
+            forecast.arrivals_s = std::move(arrivals_s);
+            forecast.errors_s = std::move(errors_s);
+            forecast.compute_s = std::move(compute_s);
+            forecast.spreads_s = std::move(spreads_s);
+            forecast.before = std::move(before);
             std::optional<IterationPlan> plan;
             {
               py::gil_scoped_release release;
@@ -212,7 +217,7 @@ void bind_planner(py::module_& m) {
           },
           "sizes"_a, "arrivals_s"_a, "errors_s"_a = std::vector<double>{},
           "compute_s"_a = std::vector<double>{}, "spreads_s"_a = std::vector<double>{},
-          "at_once"_a = false,
+          "at_once"_a = false, "before"_a = "",
           "([(algorithm, segments, arrivals_s, segment_time_s)] by bucket, or [] where no plan is "
           "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
           "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
@@ -232,8 +237,10 @@ void bind_planner(py::module_& m) {
             std::vector<schedule::ScheduleKey> planned;
             for (const auto& [algorithm, segments, hints_s, segment_time_s] : keys)
               planned.push_back({algorithm, segments, hints_s, segment_time_s});
-            return planner.finish_s(planned,
-                                    {buckets_of(sizes), std::move(arrivals_s), {}, {}, {}});
+            IterationForecast arrived;
+            arrived.buckets = buckets_of(sizes);
+            arrived.arrivals_s = std::move(arrivals_s);
+            return planner.finish_s(planned, arrived);
           },
           "sizes"_a, "arrivals_s"_a, "keys"_a = std::vector<Key>{},
           "When each rank has its last result of an iteration with these arrivals, whose buckets "

@@ -278,6 +278,7 @@ Plan Leader::decide(Loop& loop, const IterationId& id, double now_s, Records& re
   if (predicts) {
     expected = loop.ranks.forecast(id.iteration, buckets(loop.sizes), now_s, predicted_s);
     if (expected.buckets.empty()) return plan;  // nothing to go by yet
+    if (!loop.keys.empty()) expected.before = loop.keys.front().algorithm;
   }
   const bool plans = predicts && wanted && !without;
   const auto chosen = plans ? choose_.plan(expected, true) : std::nullopt;

@@ -20,7 +20,8 @@ namespace {
 constexpr double lead = 1.0 / 16;
 constexpr std::size_t most_edges = 64;
 constexpr double smoothing = 0.3;  // weight of the newest computation time
-// A single time that is more than so many median computations long teaches no more than that.
+// A single time that is more than so many median computations long teaches no more than that,
+// unless the last rank is usually as late.
 constexpr double longest_believed = 10;
 // Than the last rank usually is late.
 constexpr double much_more = 2;
@@ -123,7 +124,8 @@ bool Ranks::learn(std::int64_t iteration) {
   learned_ = true;
   compute_s_ += smoothing * (std::min(middle_s, 2 * compute_s_) - compute_s_);
   std::sort(computed_s.begin(), computed_s.end());
-  const double most_s = longest_believed * compute_s_, much_s = much_more * last_s_.middle();
+  const double much_s = much_more * last_s_.middle();
+  const double most_s = std::max(longest_believed * compute_s_, much_s);
   for (Rank& rank : ranks_)
     rank.computed_longer(std::clamp(rank.computed_s() - middle_s, -most_s, most_s), much_s);
   last_s_.add(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
@@ -212,7 +214,8 @@ bool Ranks::predict(std::int64_t iteration, std::size_t bucket, double now_s,
 }
 
 IterationForecast Ranks::arrived(const std::vector<Bucket>& buckets) const {
-  IterationForecast arrived{buckets, {}, {}, {}, {}};
+  IterationForecast arrived;
+  arrived.buckets = buckets;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     arrived.arrivals_s.emplace_back();
     for (const Rank& rank : ranks_) {

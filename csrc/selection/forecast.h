@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "algorithms/registry.h"
@@ -18,6 +19,7 @@ struct IterationForecast {
   std::vector<double> errors_s;   // standard deviation of its arrivals
   std::vector<double> compute_s;  // from its last result to its next last arrival; empty: equal
   std::vector<double> spreads_s;  // standard deviation of that
+  std::string before;             // the algorithm of the iteration before, if that went by a plan
 };
 
 // Throws ScheduleError unless every bucket has (ranks) finite arrivals, and errors, computations

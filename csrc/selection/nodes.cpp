@@ -47,11 +47,11 @@ std::vector<double> Nodes::by_rank(const std::vector<double>& by_node) const {
 
 IterationForecast Nodes::forecast(const IterationForecast& of_ranks) const {
   if (!shared()) return of_ranks;
-  IterationForecast of_nodes{of_ranks.buckets,
-                             {},
-                             latest(of_ranks.errors_s),
-                             latest(of_ranks.compute_s),
-                             latest(of_ranks.spreads_s)};
+  IterationForecast of_nodes = of_ranks;
+  of_nodes.arrivals_s.clear();
+  of_nodes.errors_s = latest(of_ranks.errors_s);
+  of_nodes.compute_s = latest(of_ranks.compute_s);
+  of_nodes.spreads_s = latest(of_ranks.spreads_s);
   for (const auto& arrivals_s : of_ranks.arrivals_s)
     of_nodes.arrivals_s.push_back(latest(arrivals_s));
   return of_nodes;

@@ -24,6 +24,9 @@ constexpr double usual_slack = 1.0 / 16;
 constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
 constexpr int samples = 3;               // the forecast itself and one to either side of it
 constexpr std::size_t most_sampled = 2;  // policies
+// Of the margin: by so much another algorithm has to win that is nearly as good as the one before.
+// Which of two is better depends on where ranks are in step, and so would change again and again.
+constexpr double change_share = 0.5;
 
 bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](const Way& one, const Way& other) {
@@ -200,10 +203,9 @@ std::vector<Way> Planner::ways(const Algorithm& algorithm,
 
 // Means under the forecast and samples around it. Only the best under the forecast are sampled.
 void Planner::sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
-                     double (*end_s)(const Ends&)) {
-  std::stable_sort(policies.begin(), policies.end(), [&](const Policy& a, const Policy& b) {
-    return end_s(a.ends_s) < end_s(b.ends_s);
-  });
+                     double (*end_s)(const Policy&)) {
+  std::stable_sort(policies.begin(), policies.end(),
+                   [&](const Policy& a, const Policy& b) { return end_s(a) < end_s(b); });
   if (policies.size() > most_sampled) policies.resize(most_sampled);
   for (Policy& policy : policies) {
     if (std::isinf(policy.ends_s.back())) break;
@@ -266,7 +268,9 @@ Chosen Planner::choose(const IterationForecast& every) {
     const bool nearly_best = margin_ >= 0 && best_s - least_s < margin_ / 2 * best_s;
     if (candidate->uses == Uses::times && nearly_best) continue;
     const std::vector<Way> ways = this->ways(*candidate, forecast.buckets);
-    always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limits_s)});
+    const bool changes = !every.before.empty() && candidate->name != every.before;
+    always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limits_s),
+                      changes ? change_share * std::max(margin_, 0.0) * horizon * iteration_s : 0});
     best_s = std::min(best_s, pace_s(always.back().ends_s, start_s));
   }
   sample(plain, forecast, runs, far_end_s);

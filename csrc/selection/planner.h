@@ -81,7 +81,7 @@ class Planner {  // thread-safe
   std::vector<Way> plain(const std::vector<Bucket>& buckets);
   std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
   void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
-              double (*end_s)(const Ends&));
+              double (*end_s)(const Policy&));
   Chosen choose(const IterationForecast& forecast);
   std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
                                 double quantum_s) const;

@@ -147,9 +147,8 @@ double Pricer::flowed_s(const Algorithm& candidate, int segments, const Bucket& 
   const std::vector<double>& expected_s = patterns.by_rank.front().arrivals_s;
   return patterns.mean_s(candidate.uses, [&](const std::vector<double>& pattern) {
     algorithms::FlowingPorts ports{pattern, pattern};
-    const double finish_s = candidate.pricing.flow(expected_s, ports, segments,
-                                                   static_cast<double>(bucket.bytes), link_);
-    return std::vector<double>(pattern.size(), finish_s);
+    return candidate.pricing.flow(expected_s, ports, segments, static_cast<double>(bucket.bytes),
+                                  link_);
   });
 }
 

@@ -150,9 +150,9 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
     if (ways[b].algorithm->pricing.flow) {
       for (std::vector<double>* const until_s : {&ports.values_until_s, &ports.all_until_s})
         take_later(real_s[b], {}, *until_s);
-      const double end_s = ways[b].algorithm->pricing.flow(
-          planned_s, ports, ways[b].segments, static_cast<double>(buckets[b].bytes), link_);
-      last_s.assign(last_s.size(), std::max(last_s.front(), end_s));
+      take_later(ways[b].algorithm->pricing.flow(planned_s, ports, ways[b].segments,
+                                                 static_cast<double>(buckets[b].bytes), link_),
+                 {}, last_s);
     } else if (ranks_ > most_simulated_ranks) {
       estimate(ways[b], buckets[b], planned_s, real_s[b], last_s);
     } else {
@@ -187,6 +187,10 @@ Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
       const std::uint64_t counter = (series * look_ahead + std::uint64_t(i)) * ranks + rank;
       const double off_s = side * normal(counter) * value(spread_s, rank);
       for (auto& of_bucket_s : real_s) of_bucket_s[rank] += off_s;
+      // Its own plan will know as much of it as this one knows.
+      const double error_s = std::min(value(forecast.errors_s, rank), value(spread_s, rank));
+      const double known_s = error_s > 0 ? off_s * (1 - error_s / value(spread_s, rank)) : off_s;
+      for (auto& of_bucket_s : expected_s) of_bucket_s[rank] += known_s;
     }
     const std::vector<double> last_results_s =
         finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy);

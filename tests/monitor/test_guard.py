@@ -139,7 +139,7 @@ def test_plans_that_come_to_promise_far_more_are_tried_again():
     assert any(job.with_plans[:40])
     assert not any(job.with_plans[-30:])
     late_s[0], job.planned_s = 0.08, 0.04
-    job.run(70)
+    job.run(80)
     assert sum(job.with_plans[-30:]) >= 20
 
 
@@ -306,9 +306,10 @@ def test_who_is_late_twice_is_late_though_the_second_time_by_less(first, late_s)
 @pytest.mark.parametrize("spread_s", [0.1, 0.2])
 @pytest.mark.parametrize("first", [40, 70, 101])
 def test_plans_given_up_come_back_soon_after_a_rank_has_become_late(first, spread_s, late_s):
+    """What trials before have cost may have to be earned first."""
     with_plans = with_a_late_rank(0.2, spread_s, first, late_s)
-    assert with_plans.index(True) <= 6
-    assert sum(with_plans) >= 33
+    assert with_plans.index(True) <= 11
+    assert sum(with_plans) >= 28
 
 
 def test_more_late_ranks_are_another_regime():

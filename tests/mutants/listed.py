@@ -10,6 +10,7 @@ MONITOR = "csrc/monitor/monitor.cpp"
 PLANNER = "csrc/selection/planner.cpp"
 ROLLOUT = "csrc/selection/rollout.cpp"
 PRICE = "csrc/selection/price.cpp"
+SHARES = "csrc/algorithms/shares.cpp"
 SELECTOR = "csrc/selection/selector.cpp"
 SCHEDULES = "csrc/selection/schedules.cpp"
 PATTERN = "csrc/selection/pattern.cpp"
@@ -54,6 +55,36 @@ MUTANTS = [
         "csrc/algorithms/all_reduce/direct_exchange.cpp",
         "all_until_s[rank] += values_s + sums_s;",
         "values_until_s[rank] = all_until_s[rank] += values_s + sums_s;",
+    ),
+    Mutant(
+        "a direct exchange lets all ranks go together",
+        SHARES,
+        "as_much += std::min(of_other, share);",
+        "as_much += of_other;",
+    ),
+    Mutant(
+        "shares of a direct exchange are priced as if they could be cut anywhere",
+        "csrc/algorithms/all_reduce/direct_exchange.cpp",
+        "expected.earliest(segments);",
+        "expected.earliest(1 << 20);",
+    ),
+    Mutant(
+        "later plans are taken to know nothing",
+        ROLLOUT,
+        "of_bucket_s[rank] += known_s;",
+        "of_bucket_s[rank] += 0 * known_s;",
+    ),
+    Mutant(
+        "algorithms take turns whenever the other seems a little better",
+        PLANNER,
+        "constexpr double change_share = 0.5;",
+        "constexpr double change_share = 0;",
+    ),
+    Mutant(
+        "who computes many times longer than most is never believed to",
+        RANKS,
+        "std::max(longest_believed * compute_s_, much_s);",
+        "longest_believed * compute_s_ + 0 * much_s;",
     ),
     Mutant(
         "buckets are grouped for whoever takes many messages",

@@ -203,8 +203,14 @@ def test_a_planner_that_believes_in_another_link_costs_little(buckets, pattern, 
     assert_costs_little(buckets, pattern, bandwidth, latency)
 
 
-@pytest.mark.parametrize("pattern", ["linear", "moving"])
-@pytest.mark.parametrize("underpriced", ["slt", "prr"])
+@pytest.mark.parametrize(
+    ("underpriced", "pattern"),
+    [
+        ("slt", "fixed"),
+        ("direct_exchange", "linear"),
+        *itertools.product(["slt", "prr"], ["moving"]),
+    ],
+)
 def test_an_algorithm_that_takes_twice_its_price_costs_little(underpriced, pattern):
     ran = assert_costs_little(1, pattern, underpriced=underpriced)
     assert ran[underpriced]  # it was tried
@@ -213,3 +219,23 @@ def test_an_algorithm_that_takes_twice_its_price_costs_little(underpriced, patte
 def test_ranks_that_are_at_the_border_of_two_regimes_cost_little():
     """Trials are not measured where the regime changes meanwhile: they must not go on for ever."""
     assert_costs_little(buckets=4, pattern="linear", bandwidth=4, latency=100)
+
+
+def test_algorithms_that_win_about_as_much_do_not_take_turns_for_nothing():
+    """Each change costs a twelfth of an iteration, and looks as if it paid."""
+    of = cell(buckets=2, bucket_elements=1473908, pattern="three", delay_s=0.0165, seed=45000135)
+    of = replace(of, latency_s=1e-3, bytes_per_s=125e6, compute_s=0.157, port_share=0.025)
+    computes_s = of.computes_s(40)
+    ends, _ = auto.ends_s(of, computes_s)
+    assert job.pace_s(ends, 10) < 1.015 * job.pace_s(job.ends_s(of, computes_s, slt), 10)
+
+
+def test_ranks_may_compute_many_times_longer_than_most():
+    """Three of eight, each time: no pause, which would be believed to ten times at most."""
+    of = cell(buckets=32, bucket_elements=284209, pattern="three", delay_s=0.1, jitter=0.01)
+    of = replace(of, latency_s=1e-3, bytes_per_s=1.25e9, compute_s=5.7e-3, port_share=0.025)
+    computes_s = of.computes_s(30)
+    ends, ran = auto.ends_s(of, computes_s)
+    exchange = job.ends_s(of, computes_s, partial(job.fixed, "direct_exchange"))
+    assert ran["direct_exchange"] > 15
+    assert job.pace_s(ends, 10) < 1.015 * job.pace_s(exchange, 10)

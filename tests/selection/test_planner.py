@@ -35,10 +35,13 @@ def plan(
     planner=None,
     link=LINK,
     backward_s=0.1,
+    before="",
 ):
     planner = planner or _core.Planner(len(last_s), link)
     arrivals_s = spaced(last_s, sizes, backward_s)
-    return planner.plan(sizes, arrivals_s, list(errors_s), list(compute_s), list(spreads_s))
+    return planner.plan(
+        sizes, arrivals_s, list(errors_s), list(compute_s), list(spreads_s), before=before
+    )
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8, 16])
@@ -164,7 +167,7 @@ def test_what_was_planned_before_changes_nothing():
 def test_a_rank_that_is_late_by_chance_alone_is_not_freed_first():
     """Late now, and not expected to be again, with computations that differ anyhow."""
     last_s = [0.15] * 7 + [0.2]
-    keys, _, _ = plan(last_s, [0.15] * 8, spreads_s=[0.03] * 8)
+    keys, _, _ = plan(last_s, [0.15] * 8, spreads_s=[0.03] * 8, errors_s=[0.03] * 8)
     assert {name for name, *_ in keys} <= {"direct_exchange"}
 
 
@@ -225,6 +228,58 @@ def test_sums_of_one_bucket_wait_while_values_of_others_are_sent(latency_s, buck
         [("direct_exchange", segments, [0.0] * 6, 0.0)] * buckets,
     )
     assert max(told_s) == pytest.approx(max(map(max, by_bucket)), rel=0.01)
+
+
+def direct_exchange(ranks, late, segments=None):
+    """When ranks have their results, in transfers of the message since the last arrival.
+
+    Told by a planner, and simulated on shared ports; the first `late` ranks are late.
+    """
+    elements, link = 1 << 24, pat.Link(100e-6, 25e6, 5e9, port_share=0.25)
+    transfer_s = link.transfer_s(4 * elements)
+    exchange = _core.find_algorithm("direct_exchange", "all_reduce")
+    segments = segments or exchange.segments(ranks, 4 * elements, elements, link)
+    last_s = 1.5 * transfer_s
+    arrivals_s = [last_s] * late + [0.0] * (ranks - late)
+    half_s = (link.latency_s + transfer_s / ranks) / 2
+    hints = [float(round(at_s / half_s)) for at_s in arrivals_s]
+    schedule = _core.generate("direct_exchange", ranks, segments, hints, segment_time_s=2.0)
+    simulated = (_core.Simulation(schedule), 4 * elements, [], arrivals_s, 1)
+    (finish_s,), _ = _core.simulate_together([simulated], link, ([], []), "first_ready", True)
+    told_s = _core.Planner(ranks, link).finish_s(
+        [(elements, 4)], [arrivals_s], [("direct_exchange", segments, hints, 2.0)]
+    )
+    return [[(at_s - last_s) / transfer_s for at_s in all_s] for all_s in (told_s, finish_s)]
+
+
+@pytest.mark.parametrize("late", [1, 3, 4])
+def test_who_owns_little_of_a_direct_exchange_has_all_results_first(late):
+    """Late ranks, to whom everybody sends nothing but sums."""
+    told, simulated = direct_exchange(8, late)
+    assert told == pytest.approx(simulated, rel=0.05)
+    assert (max(told[:late]) < 0.9 * min(told[late:])) == (late > 1)
+
+
+def test_the_rank_that_owns_one_segment_more_keeps_all_waiting():
+    """Three of 13 that come early own two of 16 segments, and send out 15 times as much."""
+    told, simulated = direct_exchange(16, 3, segments=16)
+    assert max(told) == pytest.approx(max(simulated), rel=0.15)
+    assert max(told) > 2 * 15 / 16
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_later_plans_will_know_as_much_as_this_one(seed):
+    """Where ranks vary, but tell in time by how much, a chain has the right order each time."""
+    drawn = random.Random(seed)
+    last_s = [drawn.uniform(0.3, 0.6) for _ in range(4)]
+
+    def gain(error_s):
+        best = _core.Planner(4, LINK, margin=-1.0)
+        told = plan(last_s, [0.45] * 4, spreads_s=[0.1] * 4, errors_s=[error_s] * 4, planner=best)
+        return 1 - told[1] / told[2]
+
+    assert gain(0.01) > 0.03
+    assert gain(0.1) < 0.01
 
 
 def test_ways_with_few_messages_are_priced_bucket_by_bucket():
