@@ -40,7 +40,7 @@ class Shares {
 
   // How many segments each owns.
   std::vector<std::int64_t> earliest(std::int64_t segments) const;
-  // When each has its results, from the first arrival on, if they own so much: see there.
+  // When each has its results, from the first arrival on, if they own so much.
   std::vector<double> ends(const std::vector<std::int64_t>& owned) const;
 
  private:

@@ -221,7 +221,8 @@ void bind_planner(py::module_& m) {
           "([(algorithm, segments, arrivals_s, segment_time_s)] by bucket, or [] where no plan is "
           "faster; seconds per iteration with it and without). `sizes`: (elements, element_bytes) "
           "by bucket; arrivals_s: by bucket and rank; the others, per rank, as of the forecast in "
-          "csrc/selection/forecast.h. at_once: the usual plan where that suits, or None where all "
+          "csrc/selection/forecast.h. before: the algorithm of the plan before, if any. at_once: "
+          "the usual plan where that suits, or None where all "
           "would wait for more than most_wait of an iteration; catch_up() then works it out. "
           "Raises ScheduleError for what is not finite "
           "numbers.")

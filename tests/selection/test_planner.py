@@ -205,68 +205,6 @@ def test_when_ranks_will_have_their_results_is_what_the_clock_says(late_s):
     assert [at_s - 70 for at_s in told_s] == pytest.approx(last_s, rel=0.02)
 
 
-@pytest.mark.parametrize("buckets", [1, 4, 16])
-@pytest.mark.parametrize("latency_s", [1e-4, 1e-3, 20e-3])
-def test_sums_of_one_bucket_wait_while_values_of_others_are_sent(latency_s, buckets):
-    """What no message hides of a direct exchange is a latency; of one that is short, two."""
-    link = pat.Link(latency_s, 125e6, 5e9, port_share=25e-9 / latency_s)
-    elements = (1 << 22) // buckets
-    exchange = _core.find_algorithm("direct_exchange", "all_reduce")
-    segments = exchange.segments(6, 4 * elements, elements, link)
-    arrivals_s = [[0.001 * bucket] * 6 for bucket in range(buckets)]
-    simulation = _core.Simulation(_core.generate("direct_exchange", 6, segments, [0.0] * 6))
-    by_bucket, _ = _core.simulate_together(
-        [(simulation, 4 * elements, [], row, 1) for row in arrivals_s],
-        link,
-        ([], []),
-        "first_ready",
-        True,
-    )
-    told_s = _core.Planner(6, link).finish_s(
-        [(elements, 4)] * buckets,
-        arrivals_s,
-        [("direct_exchange", segments, [0.0] * 6, 0.0)] * buckets,
-    )
-    assert max(told_s) == pytest.approx(max(map(max, by_bucket)), rel=0.01)
-
-
-def direct_exchange(ranks, late, segments=None):
-    """When ranks have their results, in transfers of the message since the last arrival.
-
-    Told by a planner, and simulated on shared ports; the first `late` ranks are late.
-    """
-    elements, link = 1 << 24, pat.Link(100e-6, 25e6, 5e9, port_share=0.25)
-    transfer_s = link.transfer_s(4 * elements)
-    exchange = _core.find_algorithm("direct_exchange", "all_reduce")
-    segments = segments or exchange.segments(ranks, 4 * elements, elements, link)
-    last_s = 1.5 * transfer_s
-    arrivals_s = [last_s] * late + [0.0] * (ranks - late)
-    half_s = (link.latency_s + transfer_s / ranks) / 2
-    hints = [float(round(at_s / half_s)) for at_s in arrivals_s]
-    schedule = _core.generate("direct_exchange", ranks, segments, hints, segment_time_s=2.0)
-    simulated = (_core.Simulation(schedule), 4 * elements, [], arrivals_s, 1)
-    (finish_s,), _ = _core.simulate_together([simulated], link, ([], []), "first_ready", True)
-    told_s = _core.Planner(ranks, link).finish_s(
-        [(elements, 4)], [arrivals_s], [("direct_exchange", segments, hints, 2.0)]
-    )
-    return [[(at_s - last_s) / transfer_s for at_s in all_s] for all_s in (told_s, finish_s)]
-
-
-@pytest.mark.parametrize("late", [1, 3, 4])
-def test_who_owns_little_of_a_direct_exchange_has_all_results_first(late):
-    """Late ranks, to whom everybody sends nothing but sums."""
-    told, simulated = direct_exchange(8, late)
-    assert told == pytest.approx(simulated, rel=0.05)
-    assert (max(told[:late]) < 0.9 * min(told[late:])) == (late > 1)
-
-
-def test_the_rank_that_owns_one_segment_more_keeps_all_waiting():
-    """Three of 13 that come early own two of 16 segments, and send out 15 times as much."""
-    told, simulated = direct_exchange(16, 3, segments=16)
-    assert max(told) == pytest.approx(max(simulated), rel=0.15)
-    assert max(told) > 2 * 15 / 16
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_later_plans_will_know_as_much_as_this_one(seed):
     """Where ranks vary, but tell in time by how much, a chain has the right order each time."""

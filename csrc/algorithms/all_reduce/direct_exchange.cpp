@@ -157,8 +157,8 @@ std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Lin
 
 // As shares.h has it, and what that leaves out: a port's share of every message's latency; the
 // segments that fill and drain the pipeline, which hide where ports pause, all but a quarter of one
-// (against simulated ports: right to 3 %, root mean square). Ports are in use until a latency
-// before the end; and the last sums are two behind the last values.
+// (how near that comes to simulated ports: tests/selection/test_flows.py). Ports are in use until a
+// latency before the end; and the last sums are two behind the last values.
 Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPorts& ports,
                               int segments, double message_bytes, const Link& link) {
   auto& [values_until_s, all_until_s] = ports;
