@@ -1,12 +1,14 @@
 """The measured link, from messages whose cost is known."""
 
+import math
 import random
+from dataclasses import replace
 
 import pytest
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.pricing.link import measure, measure_port_share
+from patallreduce.pricing.link import measure, measure_partners, measure_port_share
 
 LATENCIES_S = [10e-6, 100e-6, 1e-3, 10e-3, 50e-3]
 LONGEST_BYTES = 64 << 20  # of a message that the measurement may send
@@ -161,3 +163,50 @@ def test_a_port_share_stays_within_0_and_1():
     link = pat.Link(20e-6, 25e6, 5e9)
     assert measure_port_share(link, lambda message_bytes, messages: 1e-9) == 0
     assert measure_port_share(link, lambda message_bytes, messages: 1.0) == 1
+
+
+def simulated_swap_s(link, ranks, noise=lambda: 1.0):
+    """As the link meter swaps blocks of every rank with every other."""
+    steps = [[] for _ in range(ranks)]
+    for distance in range(1, ranks):
+        for rank in range(ranks):
+            to = (rank + distance) % ranks
+            block = rank * ranks + to
+            steps[rank].append(pat.Step("send", to, block, block + 1))
+            steps[to].append(pat.Step("recv", rank, block, block + 1))
+    schedule = pat.Schedule.from_steps(steps, ranks**2, collective="broadcast")
+
+    def swap_s(block_bytes):
+        return noise() * max(pat.simulate(schedule, link, ranks**2 * block_bytes).finish_s)
+
+    return swap_s
+
+
+@pytest.mark.parametrize("latency_s", [10e-6, 1e-3, 50e-3])
+@pytest.mark.parametrize(("ranks", "partners"), [(3, 2), (8, 1), (8, 1.8), (8, 4), (32, 5)])
+def test_how_many_partners_fill_a_port_is_found(latency_s, ranks, partners):
+    link = pat.Link(latency_s, 125e6, port_share=2e-6 / latency_s, partners=partners)
+    found = measure_partners(replace(link, partners=1.0), ranks, simulated_swap_s(link, ranks))
+    assert found == pytest.approx(partners, rel=0.1)
+
+
+@pytest.mark.parametrize("partners", [1, 1.2])
+def test_noise_is_no_partner(partners):
+    link, drawn = pat.Link(50e-6, 25e6, partners=partners), random.Random(7)
+    for _ in range(20):
+        swap_s = simulated_swap_s(link, 8, lambda: drawn.uniform(0.9, 1.3))
+        assert measure_partners(replace(link, partners=1.0), 8, swap_s) == 1
+
+
+def test_no_more_partners_fill_a_port_than_there_are():
+    link = pat.Link(50e-6, 25e6, partners=100)
+    assert measure_partners(
+        replace(link, partners=1.0), 8, simulated_swap_s(link, 8)
+    ) == pytest.approx(7)
+    assert measure_partners(replace(link, partners=1.0), 8, lambda _: 0.0) == pytest.approx(7)
+
+
+@pytest.mark.parametrize("partners", [0.5, math.inf, math.nan])
+def test_partners_that_cannot_be_are_refused(partners):
+    with pytest.raises(ValueError, match="Link.partners: expected 1 or more"):
+        pat.Link(1e-6, 1e9, partners=partners)

@@ -14,7 +14,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,13 +62,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--policies", nargs="+", default=FIXED, choices=[*FIXED, SEARCHED], help="beside auto"
     )
+    parser.add_argument("--barrier", action="store_true", help="between iterations")
     parser.add_argument("--iterations", type=int, default=60, help="of each (%(default)s)")
     parser.add_argument("--settled", type=int, default=10, help="left out (%(default)s)")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--out", type=Path, default=Path("out/jobs"), help="folder (%(default)s)")
     options: argparse.Namespace = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    every = (draw(options.seed * 1_000_003 + n, max(options.ranks)) for n in itertools.count())
+    drawn = (draw(options.seed * 1_000_003 + n, max(options.ranks)) for n in itertools.count())
+    every = (replace(cell, barrier=options.barrier) for cell in drawn)
     wanted = (
         (cell, options.iterations, options.settled, options.policies)
         for cell in every

@@ -32,6 +32,7 @@ class Cell:
         jitter: Standard deviation of every computation, as a share of it.
         seed: Of what is drawn while the job runs.
         port_share: Of the link.
+        barrier: No rank computes before all have their last results.
     """
 
     ranks: int
@@ -45,6 +46,7 @@ class Cell:
     jitter: float
     seed: int
     port_share: float = Link.port_share
+    barrier: bool = False
 
     @property
     def link(self) -> Link:

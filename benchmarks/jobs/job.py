@@ -96,6 +96,8 @@ class Job:
                 by_rank_s[order[place] if order else place] = at_s + zero_s
             finish_s.append(by_rank_s)
         self.free_s = [max(row[rank] for row in finish_s) for rank in range(self.cell.ranks)]
+        if self.cell.barrier:
+            self.free_s = [max(self.free_s)] * self.cell.ranks
         return finish_s
 
     def _simulation(self, key: Key) -> _core.Simulation:

@@ -72,6 +72,7 @@ def measure(cell: Cell, plan: Plan) -> dict[str, Any]:
             "buckets": cell.buckets,
             "computation_s": cell.compute_s,
             "jitter": cell.jitter,
+            "barrier": cell.barrier,
             "patterns": ["fixed" if nobody else cell.pattern],
             "late": [0.0 if nobody else cell.delay_s],
             "iterations": max(round(plan["block_s"] / usual_s(cell)), 4 * plan["settled"]),

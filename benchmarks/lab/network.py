@@ -72,6 +72,8 @@ class Network(Closing):
             is between any two ports.
         slow_start_after_idle: as Linux does by default: a connection that rested for longer than
             its retransmission timeout begins with a small window again.
+        window_bytes: that one connection can receive in a round trip: with a latency this limits a
+            connection, as clouds do. 0: as the machine is set.
 
     Raises:
         NamespaceError: namespaces cannot be made here; `available()` says why.
@@ -88,6 +90,7 @@ class Network(Closing):
         latency_s: float = 0.0,
         sites: int = 1,
         slow_start_after_idle: bool = True,
+        window_bytes: int = 0,
     ) -> None:
         nodes = -(-ranks // ranks_per_node)
         rates_bit_s = [rate_bit_s] * nodes if isinstance(rate_bit_s, int | float) else rate_bit_s
@@ -105,6 +108,9 @@ class Network(Closing):
         self._switch = -1
         self._cables: Cables | None = None
         settings = {"tcp_slow_start_after_idle": str(int(slow_start_after_idle))}
+        if window_bytes:
+            memory_bytes = 2 * window_bytes  # half of it is for the kernel's own use
+            settings["tcp_rmem"] = f"4096 {memory_bytes} {memory_bytes}"
         if congestion_control:
             settings["tcp_congestion_control"] = congestion_control
         try:

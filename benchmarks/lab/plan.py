@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from patallreduce.text.units import parse_bytes
+
 from .environment import environment
 from .launch import RankFailedError, RankTimeoutError
 from .loopback import Loopback
@@ -30,13 +32,15 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
 
     `rate` is one for all ports or one per port, with commas; "/4" behind it: 4 ranks share a port;
     then "@25ms": latency between any two ports, or "@25ms:2", between two sites; then ":warm":
-    connections that have rested go on as fast as before.
+    connections that have rested go on as fast as before; ":64KiB": a connection has no larger
+    window.
     """
     if rate in {"none", SHARED_MEMORY}:
         return Loopback(ranks)
     rate, _, latency = rate.partition("@")
     latency, *rest = latency.split(":")
-    sites = ":".join(word for word in rest if word != "warm")
+    windows = [word for word in rest if word.endswith("iB")]
+    sites = ":".join(word for word in rest if word not in {"warm", *windows})
     rates, _, ranks_per_node = rate.partition("/")
     rates_bit_s = [parse_rate(part) for part in rates.split(",")]
     if not available():
@@ -49,6 +53,7 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
         latency_s=float(latency.removesuffix("ms") or 0) / 1e3,
         sites=int(sites or 1),
         slow_start_after_idle="warm" not in rest,
+        window_bytes=sum(map(parse_bytes, windows)),
     )
 
 

@@ -67,6 +67,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--jitter", type=float, default=0.0, help="deviation of what is added, as a share of it"
     )
+    parser.add_argument("--barrier", action="store_true", help="between iterations")
     parser.add_argument("--iterations", type=int, default=30, help="per block")
     parser.add_argument("--settled", type=int, default=10, help="iterations of a block left out")
     parser.add_argument("--blocks", type=int, default=2, help="of each hook")

@@ -75,6 +75,7 @@ class Job:
         rate = 1e-4 if plan["model"] in REAL else 0.01
         self.optimizer = SGD(self.ddp.parameters(), lr=rate, momentum=0.9)
         self._arrival_s = 0.0
+        self.barrier = plan["barrier"]
         register_multi_grad_hook(tuple(self.ddp.parameters()), self._note_arrival)
         generator = torch.Generator().manual_seed(SEED + dist.get_rank())
         # What is on the images does not matter to when a step is done.
@@ -103,6 +104,8 @@ class Job:
             self.compute(slice(None))
         finish_s = time.monotonic()
         self.optimizer.step()
+        if self.barrier:
+            dist.barrier()
         return self._arrival_s, finish_s
 
     def compute(self, images: slice) -> None:
@@ -192,6 +195,7 @@ def run_case(
                 "model": plan["model"],
                 "buckets": job.buckets,
                 "network": plan["network"],
+                "barrier": plan["barrier"],
                 "Mbeta_s": transfer_s,
                 "bound_s": bound_s,
                 **found,

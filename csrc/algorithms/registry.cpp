@@ -110,7 +110,7 @@ const std::vector<Algorithm>& algorithms() {
                               Uses::times, direct_exchange, direct_exchange_segments})),
                          Sends::to_all_at_once),
                  {part_per_rank, nullptr, flow_direct_exchange}),
-          part_time),
+          part_time_of_full_ports),
       of_the_tree(by_node({"reproducible", "all_reduce",
                            "Stelz, Karlsruhe Institute of Technology (2022), eq. 2.1-2.3: the "
                            "tree; holders: ours",

@@ -40,8 +40,9 @@ class Shares {
 
   // How many segments each owns.
   std::vector<std::int64_t> earliest(std::int64_t segments) const;
-  // When each has its results, from the first arrival on, if they own so much.
-  std::vector<double> ends(const std::vector<std::int64_t>& owned) const;
+  // When each has its results, from the first arrival on, if they own so much and the widest port
+  // is as fast as so many pairs of ranks.
+  std::vector<double> ends(const std::vector<std::int64_t>& owned, double partners) const;
 
  private:
   std::int64_t through(std::size_t rank, std::int64_t time) const;

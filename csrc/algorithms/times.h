@@ -28,6 +28,8 @@ struct Timed {
 
 // To transfer and sum 1/P of the data, or what the caller gave.
 Times part_time(const Timed& timed);
+// The same where a rank's port transfers to as many at once as it takes to fill it.
+Times part_time_of_full_ports(const Timed& timed);
 
 // To transfer and sum a segment: a round of Clairvoyant.
 //   source  Marendic, Lemeire, Vucinic, Schelkens, J. Supercomput. 72 (2016), section 5.4:

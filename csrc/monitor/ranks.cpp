@@ -65,7 +65,7 @@ void Rank::finish(const Arrived& report) {
   usual_edge_ = 0;
   for (const auto& [fraction, at_s] : edges_)
     if (at_s <= due_s) usual_edge_ = fraction;
-  computed_s_ = std::max(*std::max_element(arrivals_s_.begin(), arrivals_s_.end()) - free_s_, 0.0);
+  last_arrival_s_ = *std::max_element(arrivals_s_.begin(), arrivals_s_.end());
 }
 
 void Rank::ask(const Asked& report) {
@@ -75,7 +75,7 @@ void Rank::ask(const Asked& report) {
 }
 
 bool Rank::has_computed(std::int64_t iteration) const {
-  return arrived_ == iteration && started_ && is_duration(computed_s_);
+  return arrived_ == iteration && started_ && is_duration(std::max(last_arrival_s_ - free_s_, 0.0));
 }
 
 void Rank::computed_longer(double by_s, double much_s) {
@@ -114,20 +114,26 @@ bool Ranks::report_progress() const {
 
 // Compared with the median rank's, since a pause of all ranks says nothing of the next iteration.
 bool Ranks::learn(std::int64_t iteration) {
-  std::vector<double> computed_s;
+  std::vector<double> free_s, arrived_s;
   for (const Rank& rank : ranks_) {
     if (!rank.has_computed(iteration)) return false;
-    computed_s.push_back(rank.computed_s());
+    free_s.push_back(rank.free_s());
+    arrived_s.push_back(rank.last_arrival_s());
   }
+  barriers_.add(free_s, arrived_s);
+  const double all_free_s = barriers_.seen() ? selection::largest(free_s) : -HUGE_VAL;
+  std::vector<double> computed_s;
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    computed_s.push_back(std::max(arrived_s[r] - std::max(free_s[r], all_free_s), 0.0));
   const double middle_s = median(computed_s);
   if (!learned_) compute_s_ = middle_s;
   learned_ = true;
   compute_s_ += smoothing * (std::min(middle_s, 2 * compute_s_) - compute_s_);
-  std::sort(computed_s.begin(), computed_s.end());
   const double much_s = much_more * last_s_.middle();
   const double most_s = std::max(longest_believed * compute_s_, much_s);
-  for (Rank& rank : ranks_)
-    rank.computed_longer(std::clamp(rank.computed_s() - middle_s, -most_s, most_s), much_s);
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    ranks_[r].computed_longer(std::clamp(computed_s[r] - middle_s, -most_s, most_s), much_s);
+  std::sort(computed_s.begin(), computed_s.end());
   last_s_.add(computed_s.back() - computed_s[(computed_s.size() - 1) / 2]);
   return true;
 }
@@ -164,6 +170,7 @@ IterationForecast Ranks::forecast(std::int64_t iteration, const std::vector<Buck
     if (!predict(iteration, b, now_s, predicted_s.back(), forecast)) return {};
     forecast.buckets.push_back(buckets[b]);
   }
+  forecast.barrier = barriers_.seen();
   for (std::size_t r = 0; learned_ && r < ranks_.size(); ++r) {
     const prediction::Smoothed& longer_s = ranks_[r].longer_s();
     forecast.compute_s.push_back(std::max(compute_s_ + longer_s.mean(), 0.0));
@@ -228,7 +235,9 @@ IterationForecast Ranks::arrived(const std::vector<Bucket>& buckets) const {
 }
 
 void Ranks::expect_results(const std::vector<double>& finish_s) {
-  for (std::size_t r = 0; r < finish_s.size(); ++r) ranks_[r].expect_result(finish_s[r]);
+  const double all_s = barriers_.seen() ? selection::largest(finish_s) : -HUGE_VAL;
+  for (std::size_t r = 0; r < finish_s.size(); ++r)
+    ranks_[r].expect_result(std::max(finish_s[r], all_s));
 }
 
 }  // namespace patallreduce::monitor

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitor/barriers.h"
 #include "monitor/reports.h"
 #include "prediction/newest.h"
 #include "prediction/predictor.h"
@@ -43,7 +44,8 @@ class Rank {
   const std::vector<double>& arrivals_s() const { return arrivals_s_; }
   // By how much later it asked than was predicted; NaN: it has not, or nothing was predicted.
   double asked_later_s() const { return asked_later_s_; }
-  double computed_s() const { return computed_s_; }  // from its last result to the last of these
+  double last_arrival_s() const { return last_arrival_s_; }  // of these
+  double free_s() const { return free_s_; }
 
   Prediction predict(std::int64_t iteration, std::size_t bucket, double now_s) const;
 
@@ -65,7 +67,7 @@ class Rank {
   double usual_edge_ = 0;      // the last one of the iteration before that a plan can wait for
   std::int64_t arrived_ = -1;  // newest iteration with all buckets handed over
   std::vector<double> arrivals_s_;
-  double computed_s_ = 0;
+  double last_arrival_s_ = 0;
   prediction::Smoothed longer_s_{longer_share};
   double last_longer_s_ = 0;  // the newest of these
 };
@@ -104,6 +106,7 @@ class Ranks {
                std::vector<double>& predicted_s, IterationForecast& forecast) const;
 
   std::vector<Rank> ranks_;
+  Barriers barriers_;
   bool learned_ = false;
   prediction::Newest last_s_{15};  // by how much the last rank computed longer
   double compute_s_ = 0;           // the median rank's, smoothed; known once learned

@@ -61,6 +61,8 @@ void check(const Link& link) {
   require("reduce_bytes_per_s", link.reduce_bytes_per_s);
   PATR_CHECK(link.port_share >= 0 && link.port_share <= 1, ScheduleError,
              "link: expected a port_share within 0..1, got ", link.port_share);
+  PATR_CHECK(std::isfinite(link.partners) && link.partners >= 1, ScheduleError,
+             "link: expected partners >= 1, got ", link.partners);
   double previous_bytes = 0;
   for (const auto& [bytes, seconds] : link.transfers_s) {
     require("size in transfers_s", bytes);

@@ -9,7 +9,7 @@ namespace patallreduce::pricing {
 
 struct Link {
   double latency_s = 20e-6;
-  double bytes_per_s = 1e9;  // of long messages
+  double bytes_per_s = 1e9;  // of long messages between two ranks
   double reduce_bytes_per_s = 5e9;
   // Measured transfer seconds by message bytes, ascending, without latency; between two sizes (and
   // from 0 to the first) linear, beyond the last by bytes_per_s. Empty: bytes / bytes_per_s.
@@ -22,6 +22,9 @@ struct Link {
   // By rank, or by node: 1 to schedule::most_port_width, to compare its port's bandwidth with the
   // others'. bytes_per_s and transfers_s are the narrowest's. Empty: alike.
   std::vector<std::int32_t> ports = {};
+  // With how many others at once a rank's port is full, >= 1: its bandwidth over bytes_per_s.
+  // Only where messages share ports does it count; where they take turns there is one partner.
+  double partners = 1;
 
   double transfer_s(double message_bytes) const;
   // Of the widest port, over the narrowest's.

@@ -41,15 +41,17 @@ double served_s(Turns turns, double until_s) {
   return served_s;
 }
 
-// One knows, at 0. Who knows tells one after the other, a port's share apart.
+// One knows, at 0. Who knows tells one after the other, a port's share apart; or, where one partner
+// does not fill a port, all at once.
 double broadcast_s(std::size_t ranks, const Link& link) {
   std::priority_queue<double, std::vector<double>, std::greater<>> heard_s;  // by another rank
   heard_s.push(link.latency_s);
+  const double apart_s = link.partners > 1 ? 0 : link.port_share * link.latency_s;
   double now_s = 0;
   for (std::size_t told = 1; told < ranks; ++told) {
     now_s = heard_s.top();
     heard_s.pop();
-    heard_s.push(now_s + link.port_share * link.latency_s);
+    heard_s.push(now_s + apart_s);
     heard_s.push(now_s + link.latency_s);
   }
   return now_s;
@@ -69,7 +71,8 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
                        std::vector<double> ports) {
   const std::size_t buckets = arrivals_s.size(), ranks = arrivals_s.front().size();
   if (ports.empty()) {
-    ports.assign(ranks, most_bytes_per_s(link));
+    const double others = std::max(static_cast<double>(ranks) - 1, 1.0);
+    ports.assign(ranks, most_bytes_per_s(link) * std::min(link.partners, others));
     check_ports(link, static_cast<int>(ranks));
     for (std::size_t rank = 0; rank < link.ports.size(); ++rank)
       ports[rank] *=

@@ -136,6 +136,11 @@ double burst_s(const Network& network) {
   return network.burst_bytes > 0 ? cost(network.models.front(), network.burst_bytes).transfer_s : 0;
 }
 
+double partners(const Network& network) {
+  const Link* const link = std::get_if<Link>(&network.models.front());
+  return link ? link->partners : 1;
+}
+
 void check(const Network& network, int ranks) {
   PATR_CHECK(!network.models.empty(), ScheduleError, "network: expected a model, got none");
   for (const Model& model : network.models) {

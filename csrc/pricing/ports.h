@@ -249,8 +249,9 @@ Ports<Steps>::Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network
                        [](const Model& model) { return std::holds_alternative<Link>(model); })),
       ranks_(steps.ranks()),
       ports_(steps.ports()),
-      flows_(network.shared_ports ? steps.ports() + int(network.uplink_bytes_per_s.size()) : 0,
-             burst_s(network)) {
+      flows_(network.shared_ports ? steps.ports() : 0,
+             network.shared_ports ? int(network.uplink_bytes_per_s.size()) : 0, burst_s(network),
+             partners(network)) {
   for (const Model& model : network.models)
     reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));
   if (network.has_uplinks()) uplinks_.resize(network.uplink_bytes_per_s.size());

@@ -36,7 +36,7 @@ double least_pace_s(const IterationForecast& forecast, int ranks, const Link& li
     ports = std::accumulate(link.ports.begin(), link.ports.end(), 0.0) /
             *std::min_element(link.ports.begin(), link.ports.end());
   const double least_s = std::max(2.0 * (ranks - 1) / ports, link.ports.empty() ? 0.0 : 1.0);
-  return std::max(largest(forecast.compute_s), least_s * transfer_s);
+  return std::max(largest(forecast.compute_s), least_s * transfer_s / link.partners);
 }
 
 double least_end_s(const IterationForecast& forecast, const Way& way, const Link& link) {

@@ -62,6 +62,7 @@ std::vector<double> in_quanta(const IterationForecast& forecast, double quantum_
   add(forecast.errors_s);
   add(forecast.compute_s);
   add(forecast.spreads_s);
+  values.push_back(forecast.barrier);
   values.insert(values.end(), forecast.before.begin(), forecast.before.end());
   return values;
 }

@@ -19,6 +19,7 @@ struct IterationForecast {
   std::vector<double> errors_s;   // standard deviation of its arrivals
   std::vector<double> compute_s;  // from its last result to its next last arrival; empty: equal
   std::vector<double> spreads_s;  // standard deviation of that
+  bool barrier = false;           // no rank computes before all have their last results
   std::string before;             // the algorithm of the iteration before, if that went by a plan
 };
 

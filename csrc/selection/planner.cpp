@@ -147,7 +147,7 @@ std::vector<double> Planner::finish_s(const std::vector<ScheduleKey>& keys,
     expected_s.back().resize(std::size_t(ranks_), 0);
     const bool times = algorithm.uses == Uses::times;
     for (double& at_s : expected_s.back())
-      at_s *= times ? schedules_.quantum_s(arrived.buckets[b]) : 1;
+      at_s *= times ? schedules_.quantum_s(algorithm, arrived.buckets[b]) : 1;
   }
   if (keys.empty()) {
     ways = plain(arrived.buckets);

@@ -194,8 +194,9 @@ Ends Rollout::ends_s(const std::vector<Way>& ways, const std::vector<Way>& then,
     }
     const std::vector<double> last_results_s =
         finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy);
+    const double all_s = forecast.barrier ? largest(last_results_s) : -HUGE_VAL;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const double next_s = last_results_s[rank] + value(forecast.compute_s, rank);
+      const double next_s = std::max(last_results_s[rank], all_s) + value(forecast.compute_s, rank);
       end_s = std::max(end_s, next_s);
       for (std::size_t b = 0; b < ways.size(); ++b)
         expected_s[b][rank] = next_s - (last_s[rank] - forecast.arrivals_s[b][rank]);

@@ -45,8 +45,10 @@ std::vector<double> chain_begins_s(const std::vector<double>& arrivals_s, double
   return begins_s;
 }
 
-double Schedules::quantum_s(const Bucket& bucket) const {
-  return (link_.latency_s + link_.transfer_s(static_cast<double>(bucket.bytes)) / ranks_) / 2;
+double Schedules::quantum_s(const Algorithm& algorithm, const Bucket& bucket) const {
+  const double partners = algorithm.sends == Sends::to_all_at_once ? link_.partners : 1;
+  const double transfer_s = link_.transfer_s(static_cast<double>(bucket.bytes)) / partners;
+  return (link_.latency_s + transfer_s / ranks_) / 2;
 }
 
 ScheduleKey Schedules::key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
@@ -67,8 +69,9 @@ ScheduleKey Schedules::key_of(const Algorithm& candidate, int segments, const Bu
     }
   } else {
     const double first_s = *std::min_element(arrivals_s.begin(), arrivals_s.end());
+    const double quantum_s = this->quantum_s(candidate, bucket);
     for (const double arrival_s : arrivals_s)
-      key.arrivals_s.push_back(std::nearbyint((arrival_s - first_s) / quantum_s(bucket)));
+      key.arrivals_s.push_back(std::nearbyint((arrival_s - first_s) / quantum_s));
     if (*std::max_element(key.arrivals_s.begin(), key.arrivals_s.end()) == 0)
       key.arrivals_s.clear();
   }

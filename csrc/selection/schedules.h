@@ -42,7 +42,7 @@ class Schedules {
   Schedules(int ranks, const Link& link) : ranks_(ranks), link_(link) {}
 
   // What arrivals count in where times count.
-  double quantum_s(const Bucket& bucket) const;
+  double quantum_s(const Algorithm& algorithm, const Bucket& bucket) const;
   // levels: per rank, of its arrival, where the order counts: alike arrivals have one level.
   ScheduleKey key_of(const Algorithm& candidate, int segments, const Bucket& bucket,
                      const std::vector<std::int32_t>& levels,

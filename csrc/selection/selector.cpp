@@ -33,9 +33,11 @@ namespace {
 
 // Of a rank whose node's other ranks send, too.
 Link shared_by(int ranks, Link link) {
-  link.bytes_per_s /= ranks;
+  const double slower = std::max(ranks / link.partners, 1.0);
+  link.bytes_per_s /= slower;
+  link.partners = std::max(link.partners / ranks, 1.0);
   link.ports.clear();
-  for (auto& [bytes, seconds] : link.transfers_s) seconds *= ranks;
+  for (auto& [bytes, seconds] : link.transfers_s) seconds *= slower;
   return link;
 }
 
@@ -175,8 +177,8 @@ Choice Selector::choose_known_beside_others(std::uint64_t elements, std::size_t 
   std::vector<Choice> all;
   for (Choice& choice : price_class(class_)) {
     const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");
-    // Alike ports that come together are in use all the time in a ring, too.
-    const bool by_ports = algorithm.by_port && !link_.ports.empty();
+    // Alike ports that one partner fills are in use all the time in a ring, too.
+    const bool by_ports = algorithm.by_port && (!link_.ports.empty() || link_.partners > 1);
     if ((algorithm.uses == algorithms::Uses::times && !by_ports) || algorithm.dynamic()) continue;
     const std::vector<Way> ways(buckets.size(), {&algorithm, choice.key.segments});
     pricing::PortsBusy busy;

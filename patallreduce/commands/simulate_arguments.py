@@ -42,7 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--link",
         type=_read(parse_rate),
         default="200mbit",
-        help="of every port, or of the narrowest (default 200mbit)",
+        help="between two ranks: of every port, or of the narrowest (default 200mbit)",
+    )
+    case.add_argument(
+        "--partners",
+        type=float,
+        default=1.0,
+        help="with how many other ranks at once a port is full (default 1)",
     )
     case.add_argument(
         "--ports",

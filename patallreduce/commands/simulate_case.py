@@ -23,6 +23,7 @@ def bucket_of(options: argparse.Namespace, ranks: int, message_bytes: int) -> Bu
         options.reduce,
         port_share=options.port_share,
         ports=tuple(port / min(ports) for port in ports),
+        partners=options.partners,
     )
     return Bucket(
         ranks,
@@ -72,4 +73,5 @@ def network_text(bucket: Bucket) -> str:
     runs = [(rate_text(rate), len(list(run))) for rate, run in groupby(rates)]
     ports = ", ".join(f"{count} x {text}" if link.ports else text for text, count in runs)
     nodes = f"{bucket.nodes} nodes, " if bucket.node_of else ""
-    return f"{nodes}{ports}, {link.latency_s * 1e6:g} us"
+    partners = f" ({link.partners:g} partners fill a port)" if link.partners > 1 else ""
+    return f"{nodes}{ports}{partners}, {link.latency_s * 1e6:g} us"

@@ -24,6 +24,8 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Network
     * bytes_per_s: what the longest message adds to the one before it, so that what a rested port
       lets through at once (a token bucket) does not count.
     * port_share: many tiny messages: what part of the latency they do not overlap.
+    * partners: blocks for all others at once, against that bandwidth; taken for 1 where ports
+      differ or ranks share nodes.
     * reduce_bytes_per_s: sums of `dtype` in the cache, on the slowest rank.
 
     The network can be printed, saved (:meth:`Network.save`), and given to a communicator or to

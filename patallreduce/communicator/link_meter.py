@@ -12,12 +12,14 @@ from patallreduce import _core
 from patallreduce.communicator.calls import OPS
 from patallreduce.communicator.port_meter import measure_ports, pair_rate
 from patallreduce.communicator.tensors import dtype_of
-from patallreduce.pricing.link import Link, measure, measure_port_share
+from patallreduce.pricing.link import Link, measure, measure_partners, measure_port_share
 
 _PORT_BYTES = 1 << 20  # what rested ports let through at once does not count beside it
 _MOST_BYTES = 64 << 20
 _REPEATS = 3
 _LONG_S = 1e-3
+_ALIGNED_BYTES = 64  # segments are cut there
+_MOST_AT_ONCE = 64  # more ranks never send to all others at once (selection/schedules.h)
 
 
 class LinkMeter:
@@ -54,7 +56,7 @@ class LinkMeter:
         """
         if self._ranks == 1:
             return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
-        link = self._with_ports(self._measure(dtype))
+        link = self._with_partners(self._with_ports(self._measure(dtype)))
         if not with_port_share and link.latency_s < _LONG_S:
             return link
         return replace(link, port_share=measure_port_share(link, self._round_s))
@@ -116,6 +118,20 @@ class LinkMeter:
             ),
             ports=tuple(rate / narrowest for rate in found),
         )
+
+    def _with_partners(self, link: Link) -> Link:
+        """The same; where ranks share ports, or ports differ, one partner is taken to fill one."""
+        if link.ports or self._nodes or not 2 < self._ranks <= _MOST_AT_ONCE:
+            return link
+        return replace(link, partners=measure_partners(link, self._ranks, self._swap_s))
+
+    def _swap_s(self, block_bytes: int) -> float:
+        """Seconds until every rank has a block of every other one; the mean, as of a round."""
+        alike_bytes = -(-block_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES  # all blocks
+        message = torch.zeros(2 * self._ranks * alike_bytes, dtype=torch.uint8)
+        start_s = time.monotonic()
+        self._run(message, "max", _core.swap_key(self._ranks))
+        return self._over_ranks(time.monotonic() - start_s, "avg")
 
     def _neighbours_s(self, order: Sequence[int], block_bytes: int) -> list[float]:
         """Seconds until each of these ranks has a block of the one before it: the median of some.

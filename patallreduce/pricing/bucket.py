@@ -66,7 +66,7 @@ class Bucket:
 
     def network(self, algorithm: str) -> Link | Network:
         """What its messages take; ports are shared where many come to one rank at once."""
-        shared = find_algorithm(algorithm, "all_reduce").shares_ports or bool(self.link.ports)
+        shared = find_algorithm(algorithm, "all_reduce").shares_ports or self.link.shares_ports
         if not self.node_of and not shared:
             return self.link
         return Network.of_ports(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,8 @@ class Link:
 
     Args:
         latency_s: Seconds from sending an empty message to having it, software included, > 0.
-        bytes_per_s: Bandwidth of one rank's port, each direction, > 0.
+        bytes_per_s: Bandwidth between two ranks, each direction, > 0; that of a rank's port, if one
+            `partner` fills it.
         reduce_bytes_per_s: Received bytes that one rank sums per second, > 0.
         transfers_s: Bandwidth as a function of size: measured (bytes, seconds without latency),
             ascending, > 0; linear between two sizes and from 0 to the first, beyond the last by
@@ -24,10 +26,13 @@ class Link:
             each other were measured to overlap most of their latency (slt.cpp).
         ports: (P,) bandwidth of each rank's port (of each node's, where ranks share any) over that
             of the narrowest, which `bytes_per_s` and `transfers_s` are of. Empty: alike.
+        partners: With how many other ranks at once a rank's port is full, >= 1: its bandwidth over
+            `bytes_per_s`. More than 1 where something limits a single connection: a cloud, or TCP's
+            window on a long way.
 
     Raises:
-        ValueError: A value is not a number > 0, `transfers_s` is not ascending, or the least of
-            `ports` is not 1.
+        ValueError: A value is not a number > 0, `transfers_s` is not ascending, the least of
+            `ports` is not 1, or `partners` is less.
 
     Source: Hockney, Parallel Computing 20 (1994), 389-398.
     """
@@ -38,6 +43,7 @@ class Link:
     transfers_s: tuple[tuple[float, float], ...] = ()
     port_share: float = 0.25
     ports: tuple[float, ...] = ()
+    partners: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("latency_s", "bytes_per_s", "reduce_bytes_per_s"):
@@ -58,11 +64,18 @@ class Link:
             _positive("ports", port)
         if self.ports and min(self.ports) != 1:
             raise ValueError(f"Link.ports: expected 1 for the narrowest, got {min(self.ports)}")
+        if not 1 <= self.partners < float("inf"):
+            raise ValueError(f"Link.partners: expected 1 or more, got {self.partners}")
 
     @property
     def widths(self) -> list[int]:
         """Whole numbers that compare the ports; none where all are alike."""
         return _core.port_widths(self.ports)
+
+    @property
+    def shares_ports(self) -> bool:
+        """Whether messages to several ranks cost anything else at once than in turn."""
+        return bool(self.ports) or self.partners > 1
 
     def by_port(self) -> list[Link]:
         """(P,) links, one of each port, that have no others; [] where all are alike."""
@@ -171,3 +184,34 @@ def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> floa
     seconds = min(round_s(_PIECES * _PIECE_BYTES, _PIECES) for _ in range(_REPEATS))
     latencies = (seconds - _PIECES * link.transfer_s(_PIECE_BYTES)) / link.latency_s
     return min(max((latencies - 1) / (_PIECES - 1), 0.0), 1.0)
+
+
+_SEVERAL = 1.4  # fewer partners are noise, where ranks share a few cores
+
+
+def measure_partners(link: Link, ranks: int, swap_s: Callable[[int], float]) -> float:
+    """Measure with how many others at once a rank's port is full: by a block for each of them.
+
+    The difference of two sizes leaves out the latency, and what a rested port lets through at once.
+
+    Args:
+        link: The measured one, of ports that are alike.
+        ranks: P, 3 or more.
+        swap_s: Swaps blocks of so many bytes between any two ranks, all at once, and returns how
+            many seconds that took: the same on every rank.
+
+    Returns:
+        1 to P - 1, as `Link.partners`; 1, too, where one connection nearly fills a port.
+    """
+    others = ranks - 1
+    most_bytes = max(_LEAST_BYTES, others * link.latency_s * link.bytes_per_s)
+    block_bytes = int(min(most_bytes, _MOST_BYTES) / others)
+    long_s, short_s = (
+        statistics.median(swap_s(size) for _ in range(_REPEATS))
+        for size in (block_bytes, block_bytes // 2)
+    )
+    half_s = block_bytes / 2 / link.bytes_per_s  # of one block: there is nothing faster
+    # Where the short ones were disturbed, long ones would seem faster than they are.
+    longer_s = max(long_s - short_s, (long_s - link.latency_s) / 2, half_s)
+    found = others * half_s / longer_s
+    return found if found > _SEVERAL else 1.0

@@ -100,7 +100,7 @@ def _of_network(
     ports: dict[int, float] = {}
     for node, one in zip(nodes, of, strict=True):
         fastest = max([one.bytes_per_s, *(b / seconds for b, seconds in one.transfers_s)])
-        ports[node] = ports.get(node, 0.0) + fastest
+        ports[node] = ports.get(node, 0.0) + fastest * min(one.partners, max(ranks - 1, 1))
     if (uplinks := network.uplink_bytes_per_s) is not None:
         ports = {
             node: min(port, uplinks[node] if isinstance(uplinks, Sequence) else uplinks)

@@ -31,7 +31,8 @@ class Network:
             every node, or one by number of the node. None: unlimited.
         shared_ports: Messages of different pairs of ranks share the ports, or uplinks, that they
             have in common evenly, as TCP connections do, of port and uplink the slower one; only
-            those of one pair take turns. False: all take turns.
+            those of one pair take turns. A port has as many partners as the first link. False: all
+            take turns.
         burst_bytes: With shared_ports: what a port that has rested lets through at once (a token
             bucket, as of virtual machines and of Linux's tc-tbf), each direction.
         call_s: What a call costs a rank's processor after its arrival, before its first step, >= 0:
@@ -82,7 +83,7 @@ class Network:
             tuple(by_port[node] for node in node_of),
             nodes=tuple(node_of),
             within_node=within_node,
-            uplink_bytes_per_s=tuple(port.bytes_per_s for port in by_port),
+            uplink_bytes_per_s=tuple(port.bytes_per_s * port.partners for port in by_port),
             shared_ports=shared_ports,
         )
 
@@ -173,7 +174,12 @@ def _text(model: Model) -> str:
     if not isinstance(model, Link):
         return repr(model)
     sums = rate_text(model.reduce_bytes_per_s)
-    return f"{rate_text(model.bytes_per_s)}, {model.latency_s * 1e6:.3g} us; sums {sums}"
+    rate = rate_text(model.bytes_per_s)
+    if model.partners > 1:
+        rate += (
+            f" between two ranks, {rate_text(model.bytes_per_s * model.partners)} from one to all"
+        )
+    return f"{rate}, {model.latency_s * 1e6:.3g} us; sums {sums}"
 
 
 def _encoded(links: Model | Sequence[Model]) -> Any:
@@ -197,8 +203,8 @@ def _frozen(value: Any) -> Any:
 
 def native(network: Model | Network) -> _core.Network:
     """The network as the core takes it."""
-    if isinstance(network, Link) and network.ports:
-        network = Network(network.by_port(), shared_ports=True)
+    if isinstance(network, Link) and network.shares_ports:
+        network = Network(network.by_port() or network, shared_ports=True)
     if not isinstance(network, Network):
         network = Network(network)
     result = _core.Network()

@@ -70,8 +70,8 @@ def simulate(
     Args:
         schedule: For P ranks, from :func:`schedule`; only what could deadlock is checked.
         link: Cost of a message between any two ranks: a `Link` (Hockney), `LogGP` or `PLogP`; or a
-            `Network`, whose ranks differ or share uplinks. A `Link` of ports that differ is a
-            network of them, which messages share.
+            `Network`, whose ranks differ or share uplinks. A `Link` of ports that differ, or that
+            one message does not fill, is a network of them, which messages share.
         message_bytes: Size of the whole bucket, >= 0.
         arrivals_s: (P,) seconds on one common clock, in rank order, finite: the real arrivals,
             which may differ from those the schedule was made for. Default: all 0.
@@ -87,7 +87,7 @@ def simulate(
 
     """
     message_bytes = _checked_bytes(message_bytes)
-    if account or not isinstance(link, Link) or link.ports:
+    if account or not isinstance(link, Link) or link.shares_ports:
         return _result(
             _core.simulate_on_network(
                 schedule, message_bytes, seconds(arrivals_s), native(link), critical_path=account

@@ -102,6 +102,31 @@ def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tm
     assert [float(port) for port in ports] == pytest.approx([4, 4, 1, 4], rel=0.1)
 
 
+LIMITED = """
+import torch
+import torch.distributed as dist
+import patallreduce as pat
+dist.init_process_group("gloo")
+with pat.Communicator(timeout_s=20, monitor=False) as communicator:
+    link = communicator.link
+    communicator.all_reduce(torch.zeros(1 << 20))
+    name = communicator.stats()[-1]["schedule"].split()[0]
+    print("|".join([name, str(link.bytes_per_s), str(link.partners)]))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.network
+def test_where_a_connection_does_not_fill_a_port_calls_exchange_with_all_at_once(tmp_path):
+    """64 KiB in 10 ms are 52 Mbit/s."""
+    limited = {"latency_s": 0.005, "window_bytes": 64 << 10}
+    schedule, bytes_per_s, partners = said_by_all(tmp_path, LIMITED, 200e6, **limited)
+    assert schedule == "direct_exchange"
+    assert float(bytes_per_s) < 10e6
+    assert float(partners) > 2
+
+
 LONG = """
 import os
 import torch

@@ -7,6 +7,7 @@ from patallreduce import Link, _core
 SIZES = [(1 << 18, 4), (1 << 16, 4)]
 LINK = Link(50e-6, 25e6, 5e9)  # M * beta of the first bucket: 42 ms
 FRACTIONS = (0.25, 0.5, 0.75)
+SLOW = [0.1, 0.1, 0.5, 0.1]  # what four ranks compute: rank 2 is late by ten such transfers
 
 
 def leader(ranks, chooses=True, patience_s_per_byte=0.0, link=LINK):
@@ -66,3 +67,14 @@ class Job:
             if plan is not None:
                 plans.append((kind, rank, plan))
         return plans
+
+
+def only(plans):
+    assert len(plans) == 1
+    return plans[0]
+
+
+def last_in_chain(plan):
+    """The rank that the first bucket's schedule puts last; None for a schedule without order."""
+    _, _, algorithm, _, arrivals_s = plan.buckets[0]
+    return arrivals_s.index(max(arrivals_s)) if algorithm == "slt" else None

@@ -1,5 +1,7 @@
 """Ports that messages share, token buckets and the cost of a call, against times worked by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 import patallreduce as pat
@@ -28,6 +30,33 @@ def test_a_sender_divides_itself_evenly():
     """All three are sent at 3 and there at 4; where they take turns at 2, 3 and 4."""
     assert to_three(shared()).finish_s == exactly((3, 4, 4, 4))
     assert to_three(LINK).finish_s[1:] == exactly((2, 3, 4))
+
+
+def of_partners(partners):
+    return pat.Network(replace(LINK, partners=partners), shared_ports=True)
+
+
+@pytest.mark.parametrize(("partners", "sent_s"), [(1, 3), (1.5, 2), (2, 1.5), (3, 1), (8, 1)])
+def test_a_port_that_takes_several_partners_to_fill(partners, sent_s):
+    """No message leaves faster than one does alone."""
+    assert to_three(of_partners(partners)).finish_s == exactly((sent_s, *[sent_s + 1] * 3))
+
+
+@pytest.mark.parametrize(("partners", "there_s"), [(1, 4), (2, 2.5), (3, 2), (8, 2)])
+def test_what_several_partners_send_to_one(partners, there_s):
+    """All three have sent at 1; its port lets through what it can, and they wait in the switch."""
+    steps = [[Step("recv_reduce", peer, 0, 1) for peer in (1, 2, 3)]]
+    steps += [[Step("send", 0, 0, 1)] for _ in range(3)]
+    schedule = pat.Schedule.from_steps(steps, 1, collective="reduce")
+    found = pat.simulate(schedule, of_partners(partners), 100)
+    assert found.finish_s == exactly((there_s, 1, 1, 1))
+
+
+def test_messages_of_one_pair_take_turns_whoever_else_the_port_has_room_for():
+    steps = [[Step("send", 1, n, n + 1) for n in range(3)]]
+    steps += [[Step("recv", 0, n, n + 1) for n in range(3)]]
+    schedule = pat.Schedule.from_steps(steps, 3, collective="broadcast")
+    assert pat.simulate(schedule, of_partners(3), 300).finish_s == exactly((3, 4))
 
 
 def test_a_port_is_busy_as_long_whether_shared_or_not():

@@ -14,7 +14,7 @@ def told_and_simulated(arrivals_s, elements, link, segments=None):
     ranks = len(arrivals_s)
     exchange = _core.find_algorithm("direct_exchange", "all_reduce")
     segments = segments or exchange.segments(ranks, 4 * elements, elements, link)
-    half_s = (link.latency_s + link.transfer_s(4 * elements) / ranks) / 2
+    half_s = (link.latency_s + link.transfer_s(4 * elements) / link.partners / ranks) / 2
     first_s = min(arrivals_s)
     hints = [float(round((at_s - first_s) / half_s)) for at_s in arrivals_s]
     schedule = _core.generate("direct_exchange", ranks, segments, hints, segment_time_s=2.0)
@@ -31,6 +31,23 @@ def some_late(ranks, late, segments=None):
     last_s = 1.5 * transfer_s
     both = told_and_simulated([last_s] * late + [0.0] * (ranks - late), elements, link, segments)
     return [[(at_s - last_s) / transfer_s for at_s in all_s] for all_s in both]
+
+
+@pytest.mark.parametrize("late", [0, 1, 3])
+@pytest.mark.parametrize("partners", [1, 1.5, 3, 5, 7])
+def test_who_fills_a_port_with_several_partners_is_done_sooner(partners, late):
+    """Of 8 ranks: each pair has a seventh of the data or more to exchange."""
+    elements = 1 << 24
+    link = pat.Link(100e-6, 25e6, 5e9, port_share=0.25, partners=partners)
+    port_s = link.transfer_s(4 * elements) / partners
+    last_s = 1.5 * port_s
+    told, simulated = told_and_simulated([last_s] * late + [0.0] * (8 - late), elements, link)
+    took = [
+        [(at_s - last_s * (late > 0)) / port_s for at_s in all_s] for all_s in (told, simulated)
+    ]
+    assert took[0] == pytest.approx(took[1], rel=0.12)
+    if late == 0:
+        assert max(took[0]) == pytest.approx(2 * 7 / 8, rel=0.12)
 
 
 @pytest.mark.parametrize("buckets", [1, 4, 16])

@@ -3,6 +3,7 @@
 import math
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -203,6 +204,15 @@ def test_a_selector_needs_ranks_and_a_link():
         _core.Selector(0, LINK)
     with pytest.raises(pat.ScheduleError, match="bytes_per_s"):
         _core.Selector(2, SimpleNamespace(**vars(LINK) | {"bytes_per_s": 0.0, "widths": []}))
+
+
+@pytest.mark.parametrize("ranks", [3, 8, 16])
+def test_where_one_partner_does_not_fill_a_port_ranks_exchange_with_all(ranks):
+    """A ring has one partner at a time; beside other buckets, too."""
+    for partners, expected in ((1.0, "ring"), (min(4.0, ranks - 1), "direct_exchange")):
+        selector = _core.Selector(ranks, replace(LINK, partners=partners))
+        assert selector.choose(ELEMENTS, 4, [0.0] * ranks)[0] == expected
+        assert selector.choose_beside_others(ELEMENTS, 4)[0] == expected
 
 
 def test_small_buckets_take_fewer_rounds_than_a_ring():

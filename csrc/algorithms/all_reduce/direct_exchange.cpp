@@ -151,7 +151,7 @@ Steps direct_exchange(const Problem& problem, int rank) {
 // Filling and draining take two segments of a share; every one costs a rank 2 (P - 1) messages.
 std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Link& link) {
   const double message_s = (ranks - 1) * link.port_share * link.latency_s;
-  const double cuts = std::sqrt(transfer_s(bucket, link) / message_s);
+  const double cuts = std::sqrt(transfer_s(bucket, link) / link.partners / message_s);
   return in_parts(ranks, std::clamp(cuts, 1.0, most_cuts), bucket);
 }
 
@@ -165,7 +165,8 @@ Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPort
   const auto ranks = static_cast<double>(expected_s.size());
   const auto [first, last] = std::minmax_element(all_until_s.begin(), all_until_s.end());
   const double first_s = *first, last_s = *last;
-  const double narrowest_s = link.transfer_s(message_bytes), unit_s = narrowest_s / link.widest();
+  const double partners = std::min(link.partners, std::max(ranks - 1, 1.0));
+  const double unit_s = link.transfer_s(message_bytes) / link.widest() / partners;
   if (expected_s.size() < 2 || unit_s == 0)
     return Finishes(expected_s.size(), last_s + 2 * link.latency_s);
   const auto in_units = [&](std::vector<double> times_s) {
@@ -174,7 +175,7 @@ Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPort
   };
   const Shares expected(in_units(expected_s), link.ports);
   const std::vector<std::int64_t> owned = expected.earliest(segments);
-  Finishes finish_s = Shares(in_units(all_until_s), link.ports).ends(owned);
+  Finishes finish_s = Shares(in_units(all_until_s), link.ports).ends(owned, partners);
   const double cuts = std::max(segments / ranks, 1.0);
   const double messages_s = (ranks - 1) * cuts * link.port_share * link.latency_s;
   double last_values_s = -HUGE_VAL, last_sums_s = 0;

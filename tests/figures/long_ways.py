@@ -1,0 +1,108 @@
+"""Long ways, and connections that do not fill a port: what docs/performance.md says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.figures.ports import PAGE, PAYLOAD, RIVALS
+from tests.figures.records import Figure, after_s, load, mean, median, ms, one
+
+
+def long_ways(file: str) -> Iterator[Figure]:
+    """Limits: what a port of 200 Mbit/s has to carry, and one latency."""
+    message_s = (4 << 20) / (200e6 / 8 * PAYLOAD)
+    for network, delay_s in dict.fromkeys((r["network"], r["delay_s"]) for r in load(file)):
+        latency, *words = network.partition("@")[2].split(":")
+        of = {
+            r["algorithm"]: r
+            for r in load(file)
+            if (r["network"], r["delay_s"]) == (network, delay_s)
+        }
+        limit_s = (1 if delay_s else 2 * 7 / 8) * message_s + float(
+            latency.removesuffix("ms")
+        ) / 1e3
+        where = "warm" if "warm" in words else "between two sites" if words else "between all"
+        late = "one by 0.5 s" if delay_s else "nobody"
+        times = " | ".join(ms(after_s(of[rival])) for rival in RIVALS)
+        latency = latency.replace("ms", " ms")
+        yield Figure(
+            PAGE, f"| {latency} {where} | {late} | {times} | {ms(limit_s)} |", "medians", file
+        )
+
+
+def training_long_ways() -> Iterator[Figure]:
+    """One latency, nobody late and one rank."""
+    file = "training_long_ways.jsonl"
+    for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
+        times = " | ".join(
+            f"{ms(median(times_s))} | {ms(mean(times_s))}"
+            for hook in ("gloo", "ring", "auto")
+            for times_s in [one(file, hook=hook, delay_s=delay_s)["iterations_s"]]
+        )
+        yield Figure(PAGE, f"| 25 ms, {late} | {times} |", "median", file)
+
+
+def connections() -> Iterator[Figure]:
+    """Of one network and size: Gloo, then each algorithm over one and four connections."""
+    file = "long_ways_connections.jsonl"
+    found = {
+        (
+            (r["network"], r["ranks"], r["bytes"]),
+            r["algorithm"],
+            r["environment"]["variables"]["PATALLREDUCE_CONNECTIONS"],
+        ): ms(after_s(r))
+        for r in load(file)
+    }
+    for case in dict.fromkeys(case for case, _, _ in found):
+        network, ranks, size = case
+        rate, _, latency = network.partition("@")
+        rate = rate.replace("mbit", " Mbit/s").replace("gbit", " Gbit/s")
+        times = [found[case, "gloo", "1"]]
+        times += [
+            found[case, algorithm, count]
+            for algorithm in ("ring", "direct_exchange")
+            for count in ("1", "4")
+        ]
+        where = f"{ranks} ranks, {rate}, {latency.replace('ms', ' ms')}, {size >> 20} MiB"
+        yield Figure(PAGE, f"| {where} | {' | '.join(times)} |", "medians", file)
+    case = ("1gbit@20ms", 2, 32 << 20)
+    text = f"with 16 the ring of the second row takes {found[case, 'ring', '16']}"
+    yield Figure(PAGE, text, "medians", file)
+    file = "training_long_ways_buckets.jsonl"
+    for count in ("1", "4"):
+        times = " | ".join(
+            ms(mean(r["iterations_s"]))
+            for hook in ("gloo", "ring", "direct_exchange", "auto")
+            for r in load(file)
+            if (r["hook"], r["environment"]["variables"]["PATALLREDUCE_CONNECTIONS"])
+            == (hook, count)
+        )
+        yield Figure(PAGE, f"| {count} | {times} |", "means", file)
+
+
+def partners() -> Iterator[Figure]:
+    """Single calls, then iterations of training, where a connection does not fill a port."""
+    file = "partners.jsonl"
+    for delay_s, late in ((0, "nobody"), (0.5, "one by 0.5 s")):
+        times = " | ".join(
+            ms(after_s(r))
+            for rival in RIVALS
+            for r in load(file)
+            if (r["algorithm"], r["delay_s"]) == (rival, delay_s)
+        )
+        yield Figure(PAGE, f"| single calls | {late} | {times} |", "medians", file)
+    file = "training_partners.jsonl"
+    for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
+        times = " | ".join(
+            ms(mean(one(file, hook=hook, delay_s=delay_s)["iterations_s"]))
+            for hook in ("gloo", "ring", "direct_exchange", "auto")
+        )
+        yield Figure(PAGE, f"| iterations, 4 buckets | {late} | {times} |", "means", file)
+
+
+def figures() -> Iterator[Figure]:
+    yield from long_ways("long_ways.jsonl")
+    yield from long_ways("long_ways_warm.jsonl")
+    yield from training_long_ways()
+    yield from connections()
+    yield from partners()

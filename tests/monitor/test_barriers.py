@@ -1,0 +1,33 @@
+"""A barrier between iterations: whom a plan lets go early gains nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.jobs import auto, job
+from benchmarks.jobs.cells import NOBODY, Cell
+
+CALLS = Cell(8, 1, 1 << 20, 100e-6, 25e6, 1e-3, NOBODY, 0.0, 0.01, 1)  # one after the other
+
+
+def pace_over_own(cell, iterations):
+    """Of the iterations from the fourth on, over those without plans; and what ran how often."""
+    computes_s = cell.computes_s(iterations)
+    ends, ran = auto.ends_s(cell, computes_s)
+    own = job.ends_s(cell, computes_s, lambda on, _: on.own)
+    return job.pace_s(ends, 3) / job.pace_s(own, 3), ran
+
+
+@pytest.mark.parametrize("latency_s", [100e-6, 10e-3])
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_with_a_barrier_a_job_is_soon_as_fast_as_without_plans(latency_s, buckets):
+    of = replace(CALLS, latency_s=latency_s, barrier=True, buckets=buckets)
+    ratio, ran = pace_over_own(replace(of, bucket_elements=of.bucket_elements // buckets), 12)
+    assert ratio <= 1.02, ran
+
+
+@pytest.mark.parametrize("late", [0.2, 0.3])
+def test_a_late_rank_is_planned_for_beside_a_barrier(late):
+    of = replace(CALLS, compute_s=0.1, pattern="fixed", delay_s=late, barrier=True)
+    ratio, ran = pace_over_own(of, 30)
+    assert ratio < 0.85, ran

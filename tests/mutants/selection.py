@@ -1,0 +1,197 @@
+"""Wrong versions of plans and prices: each would cost time, none a wrong sum."""
+
+from .mutant import Mutant
+
+DIRECT_EXCHANGE = "csrc/algorithms/all_reduce/direct_exchange.cpp"
+ROLLOUT = "csrc/selection/rollout.cpp"
+PLANNER = "csrc/selection/planner.cpp"
+SELECTOR = "csrc/selection/selector.cpp"
+
+SELECTION = [
+    Mutant(
+        "several buckets of a direct exchange show two latencies each",
+        DIRECT_EXCHANGE,
+        "all_until_s[rank] += values_s + sums_s;",
+        "values_until_s[rank] = all_until_s[rank] += values_s + sums_s;",
+    ),
+    Mutant(
+        "a direct exchange lets all ranks go together",
+        "csrc/algorithms/shares.cpp",
+        "as_much += std::min(of_other, share);",
+        "as_much += of_other;",
+    ),
+    Mutant(
+        "shares of a direct exchange are priced as if they could be cut anywhere",
+        DIRECT_EXCHANGE,
+        "expected.earliest(segments);",
+        "expected.earliest(1 << 20);",
+    ),
+    Mutant(
+        "later plans are taken to know nothing",
+        ROLLOUT,
+        "of_bucket_s[rank] += known_s;",
+        "of_bucket_s[rank] += 0 * known_s;",
+    ),
+    Mutant(
+        "algorithms take turns whenever the other seems a little better",
+        PLANNER,
+        "constexpr double change_share = 0.5;",
+        "constexpr double change_share = 0;",
+    ),
+    Mutant(
+        "buckets are grouped for whoever takes many messages",
+        PLANNER,
+        "if (messages <= most_messages && of_candidate > most_messages) continue;",
+        "",
+    ),
+    Mutant(
+        "the usual plan is taken however far ranks are apart",
+        "csrc/selection/choices.cpp",
+        "usual.times >= (agreed ? usually : 1) && as_before",
+        "usual.times >= (agreed ? usually : 1)",
+    ),
+    Mutant(
+        "a direct exchange tells nothing of ports",
+        "csrc/algorithms/registry.cpp",
+        "Sends::to_all_at_once),",
+        "Sends::otherwise),",
+    ),
+    Mutant(
+        "what ranks compute between all-reduces does not count",
+        ROLLOUT,
+        "std::max(last_results_s[rank], all_s) + value(forecast.compute_s, rank);",
+        "std::max(last_results_s[rank], all_s);",
+    ),
+    Mutant(
+        "an iteration begins with idle ports, whatever still drains",
+        ROLLOUT,
+        "finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy);",
+        "finish_s(i == 0 ? ways : then, forecast.buckets, expected_s, real_s, busy = {});",
+    ),
+    Mutant(
+        "only one iteration is looked at",
+        "csrc/selection/rollout.h",
+        "constexpr int look_ahead = 8; ",
+        "constexpr int look_ahead = 2; ",
+    ),
+    Mutant(
+        "samples are all as forecast",
+        ROLLOUT,
+        "const double side = sample == 0 ? 0 : sample % 2 == 1 ? 1 : -1;",
+        "const double side = 0;",
+    ),
+    Mutant(
+        "a plan needs no margin",
+        PLANNER,
+        "earliest(always, plain.front(), margin_ * iteration_s * horizon, far_end_s)",
+        "earliest(always, plain.front(), 0, far_end_s)",
+    ),
+    Mutant(
+        "only plans for good are priced",
+        PLANNER,
+        "const Policy& best = earliest(once, usual,",
+        "const Policy& best = earliest({}, usual,",
+    ),
+    Mutant(
+        "what is done once is followed by calls without plans",
+        PLANNER,
+        "once.push_back({candidate, ways, usual.now, ends_s});",
+        "once.push_back({candidate, ways, plain.front().now, ends_s});",
+    ),
+    Mutant(
+        "each bucket's chain has its own order",
+        ROLLOUT,
+        "ways[b].algorithm->uses == Uses::order ? expected_s.back() : expected_s[b];",
+        "expected_s[b];",
+    ),
+    Mutant(
+        "each bucket's chain is planned in its own order",
+        PLANNER,
+        "for (const double arrival_s : forecast.arrivals_s.back())",
+        "for (const double arrival_s : forecast.arrivals_s.front())",
+    ),
+    Mutant(
+        "a job has fallen into step after any two iterations",
+        ROLLOUT,
+        "settled_ = std::abs(iteration_s_ - before_s) <= iteration_s_ / 1024 &&",
+        "settled_ = !state_s_.empty() ||",
+    ),
+    Mutant(
+        "what takes long to simulate is never priced",
+        PLANNER,
+        "const bool nearly_best = margin_ >= 0 &&",
+        "const bool nearly_best = margin_ >= 0 ||",
+    ),
+    Mutant(
+        "a change has to pay within the iterations that are looked at",
+        "csrc/selection/policy.h",
+        "constexpr int horizon = 16;",
+        "constexpr int horizon = look_ahead;",
+    ),
+    Mutant(
+        "calls without plans are priced as if they knew who is late",
+        PLANNER,
+        "segments, false}",
+        "segments, true}",
+    ),
+    Mutant(
+        "a chain may grow beside other buckets",
+        PLANNER,
+        "if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;",
+        "if (candidate->dynamic() && !doubtful) continue;",
+    ),
+    Mutant(
+        "a plan's order is that of the first forecast like it",
+        PLANNER,
+        "scale / orders_per_scale);",
+        "scale / quanta_per_scale);",
+    ),
+    Mutant(
+        "what was measured of ranks that arrive together counts where one is late, too",
+        SELECTOR,
+        "if (*first_s == *last_s)\n",
+        "if (*first_s <= *last_s)\n",
+    ),
+    Mutant(
+        "rules of calls alone count beside others",
+        SELECTOR,
+        "by_rule(rules_.beside_others, ",
+        "by_rule(rules_.alone, ",
+    ),
+    Mutant(
+        "every call may take another algorithm for next to nothing",
+        SELECTOR,
+        "constexpr double margin_scales = 0.06;",
+        "constexpr double margin_scales = 0;",
+    ),
+    Mutant(
+        "who waits for whom does not matter to a single call",
+        "csrc/selection/price.cpp",
+        "constexpr double average_weight = 0.1;",
+        "constexpr double average_weight = 0;",
+    ),
+    Mutant(
+        "long gaps between arrivals are cut to nothing",
+        "csrc/selection/pattern.cpp",
+        "constexpr double longest_gap_scales = 4;",
+        "constexpr double longest_gap_scales = 0.25;",
+    ),
+    Mutant(
+        "a growing chain knows who comes next at once",
+        "csrc/selection/schedules.cpp",
+        "begins_s[place] = std::max(begins_s[place], tells_s + 2 * latency_s);",
+        "begins_s[place] = std::max(begins_s[place], arrivals_s[place]);",
+    ),
+    Mutant(
+        "all ranks wait for a plan, whatever it takes",
+        PLANNER,
+        "const bool may_wait = wait_ <= most_wait_;",
+        "const bool may_wait = true;",
+    ),
+    Mutant(
+        "what is known is worked out in every iteration",
+        PLANNER,
+        "if (!left_ || (left_->usual && !confirms)) return false;",
+        "if (!left_) return false;",
+    ),
+]
