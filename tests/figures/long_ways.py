@@ -30,6 +30,20 @@ def long_ways(file: str) -> Iterator[Figure]:
         )
 
 
+def again() -> Iterator[Figure]:
+    """Of 25 ms and 50 ms between two sites, nobody late."""
+    file = "long_ways_again.jsonl"
+    times = {
+        algorithm: [
+            ms(after_s(one(file, network=f"200mbit@{latency}:2", delay_s=0, algorithm=algorithm)))
+            for latency in ("25ms", "50ms")
+        ]
+        for algorithm in ("ring", "auto")
+    }
+    text = f"the ring took {' and '.join(times['ring'])}, `auto` {' and '.join(times['auto'])}"
+    yield Figure(PAGE, text, "medians", file)
+
+
 def training_long_ways() -> Iterator[Figure]:
     """One latency, nobody late and one rank."""
     file = "training_long_ways.jsonl"
@@ -100,9 +114,25 @@ def partners() -> Iterator[Figure]:
         yield Figure(PAGE, f"| iterations, 4 buckets | {late} | {times} |", "means", file)
 
 
+def barrier() -> Iterator[Figure]:
+    file = "training_barrier.jsonl"
+    times = {
+        (hook, delay_s): ms(mean(one(file, hook=hook, delay_s=delay_s)["iterations_s"]))
+        for hook in ("gloo", "auto")
+        for delay_s in (0, 0.3)
+    }
+    text = (
+        f"`auto` {times['auto', 0]} where Gloo takes {times['gloo', 0]}, with a rank late by "
+        f"0.3 s {times['auto', 0.3]} where it takes {times['gloo', 0.3]}"
+    )
+    yield Figure("ARCHITECTURE.md", text, "means", file)
+
+
 def figures() -> Iterator[Figure]:
     yield from long_ways("long_ways.jsonl")
     yield from long_ways("long_ways_warm.jsonl")
+    yield from again()
     yield from training_long_ways()
     yield from connections()
     yield from partners()
+    yield from barrier()

@@ -23,6 +23,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "section 4.3": "of a paper",
     },
     "ARCHITECTURE.md": {
+        "less than 1.4 partners": "a limit of patallreduce/pricing/link.py",
         "messages of 2 ms or more are planned": "a limit in the sources, _may_plan",
         "waits for a plan for 5 s": "a limit in the sources, longest_wait_for_plan_s",
         "a margin of 0.06 M*beta": "a constant of the selector",
@@ -64,7 +65,9 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
     "docs/performance.md": {
         "rank late by 0.3 s": "a delay that was set",
         "rank 1 late by 80 ms": "a delay that was set",
-        "two latencies, and at 10 ms": "a latency that was set",
+        "5 ms between any two ranks": "a latency that was set",
+        "training with 0.1 s of computation": "a time that was set",
+        "in another one at 25 and 50 ms": "latencies that were set",
         "4 ranks, 1 Gbit/s, 20 ms, 8 MiB in 8 buckets, 0.1 s": "a job that was set",
         "take no more than 1.05 of that": "a limit of benchmarks/changing",
         "Iterations of training, 0.1 s of computation": "a time that was set",
