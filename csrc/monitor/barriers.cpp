@@ -1,51 +1,41 @@
 #include "monitor/barriers.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <numeric>
-#include <utility>
 
 namespace patallreduce::monitor {
 
 namespace {
 
-constexpr double kept = 0.995;    // of what was seen, from one iteration to the next
-constexpr double replaced = 0.1;  // of that, where as much is seen anew as all that was
-constexpr double nearer = 0.5;    // to 0 than to 1
-constexpr double errors = 2;      // for doubt
+constexpr double newest_share = 0.3;  // of what is usual
+constexpr double kept = 0.98;         // of errors, from one iteration to the next
 
-std::vector<double> from_mean(std::vector<double> values) {
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  for (double& value : values) value -= sum / static_cast<double>(values.size());
-  return values;
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Adds the square of its error, if anything was guessed.
+void judge(prediction::Smoothed& usual_s, double came_s, double& squares) {
+  const double off_s = came_s - usual_s.mean();
+  if (usual_s.count() > 0) squares += off_s * off_s;
+  usual_s.add(came_s);
 }
 
 }  // namespace
 
-void Barriers::add(const std::vector<double>& free_s, const std::vector<double>& arrived_s) {
-  const std::vector<double> free_before_s = std::exchange(free_s_, from_mean(free_s));
-  const std::vector<double> arrived_before_s = std::exchange(arrived_s_, from_mean(arrived_s));
-  double free = 0, arrived = 0, both = 0;
-  for (std::size_t rank = 0; rank < free_before_s.size(); ++rank) {
-    const double x = free_s_[rank] - free_before_s[rank];
-    const double y = arrived_s_[rank] - arrived_before_s[rank];
-    free += x * x;
-    arrived += y * y;
-    both += x * y;
-  }
-  const double weight = kept * (1 - replaced * (free_ > 0 ? std::min(free / free_, 1.0) : 0));
-  count_ = weight * count_ + static_cast<double>(free_before_s.size());
-  free_ = weight * free_ + free;
-  arrived_ = weight * arrived_ + arrived;
-  both_ = weight * both_ + both;
-}
+Barriers::Barriers(int ranks)
+    : usual_(std::size_t(ranks),
+             {prediction::Smoothed(newest_share), prediction::Smoothed(newest_share)}) {}
 
-bool Barriers::seen() const {
-  if (free_ == 0) return false;
-  const double slope = both_ / free_;
-  const double unexplained = std::max(arrived_ - slope * both_, 0.0) / count_;
-  return std::abs(slope) + errors * std::sqrt(unexplained / free_) < nearer;
+void Barriers::add(const std::vector<double>& free_s, const std::vector<double>& arrived_s) {
+  const double mean_free_s = mean(free_s), mean_arrived_s = mean(arrived_s);
+  alone_ *= kept;
+  waiting_ *= kept;
+  for (std::size_t rank = 0; rank < usual_.size(); ++rank) {
+    const double waiting_s = arrived_s[rank] - mean_arrived_s;
+    judge(usual_[rank].alone_s, waiting_s - (free_s[rank] - mean_free_s), alone_);
+    judge(usual_[rank].waiting_s, waiting_s, waiting_);
+  }
 }
 
 }  // namespace patallreduce::monitor

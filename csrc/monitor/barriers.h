@@ -1,29 +1,32 @@
 // Whether something acts as a barrier between two iterations, such as a sum of losses. Then whom an
 // all-reduce lets go early starts no earlier for that.
 //
-// A line through by how much earlier than the time before ranks were let go, and by how much
-// earlier they then arrived, both against the mean of all: its slope is 1 where each goes on by
-// itself, 0 where all wait for the last. Differences, since who is late stays late.
-//
-//   source  simple linear regression and the standard error of its slope: Kenney and Keeping,
-//           Mathematics of Statistics 1 (1962), chapter 15
+// Two guesses at when a rank arrives, each by how it usually differs from the mean of all: so long
+// after it was let go, as where each goes on by itself; or just then, as where all wait for the
+// last. A barrier is seen where the second is off by less than half of what the first is.
 #pragma once
 
 #include <vector>
+
+#include "prediction/smoothed.h"
 
 namespace patallreduce::monitor {
 
 class Barriers {
  public:
+  explicit Barriers(int ranks);
+
   // By rank: when the last iteration let it go, and when it arrived in this one.
   void add(const std::vector<double>& free_s, const std::vector<double>& arrived_s);
-  // Beyond doubt.
-  bool seen() const;
+  bool seen() const { return 4 * waiting_ < alone_; }
 
  private:
-  std::vector<double> free_s_, arrived_s_;  // by rank, the last ones, from their means
-  // Of the differences, older ones with less weight: how many, and sums of squares.
-  double count_ = 0, free_ = 0, arrived_ = 0, both_ = 0;
+  struct Usual {  // of one rank
+    prediction::Smoothed alone_s, waiting_s;
+  };
+
+  std::vector<Usual> usual_;
+  double alone_ = 0, waiting_ = 0;  // squares of errors, older ones with less weight
 };
 
 }  // namespace patallreduce::monitor

@@ -96,7 +96,7 @@ Prediction Rank::predict(std::int64_t iteration, std::size_t bucket, double now_
   return {noted ? arrivals_s_[bucket] : now_s, 0, true};
 }
 
-Ranks::Ranks(int ranks) {
+Ranks::Ranks(int ranks) : barriers_(ranks) {
   const auto job = std::make_shared<Job>(ranks);
   for (int rank = 0; rank < ranks; ++rank) ranks_.emplace_back(job);
 }
