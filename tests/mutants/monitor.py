@@ -218,4 +218,10 @@ MONITOR = [
         "const bool wanted = loop.asked + 2 >= id.iteration;",
         "const bool wanted = true;",
     ),
+    Mutant(
+        "nothing acts as a barrier",
+        "csrc/monitor/barriers.h",
+        "return 4 * waiting_ < alone_;",
+        "return false;",
+    ),
 ]

@@ -194,4 +194,16 @@ SELECTION = [
         "if (!left_ || (left_->usual && !confirms)) return false;",
         "if (!left_) return false;",
     ),
+    Mutant(
+        "one partner fills every port",
+        "csrc/algorithms/all_reduce/direct_exchange.cpp",
+        "std::min(link.partners, std::max(ranks - 1, 1.0));",
+        "1;",
+    ),
+    Mutant(
+        "beside a barrier ranks start when they are let go",
+        ROLLOUT,
+        "forecast.barrier ? largest(last_results_s) : -HUGE_VAL;",
+        "-HUGE_VAL;",
+    ),
 ]
