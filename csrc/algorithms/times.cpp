@@ -2,18 +2,20 @@
 
 namespace patallreduce::algorithms {
 
-Times part_time(const Timed& timed) {
-  if (timed.given_s) return {*timed.given_s};
-  const Link link = timed.link();
-  return {link.latency_s + link.transfer_s(static_cast<double>(timed.message_bytes)) / timed.ranks};
-}
+namespace {
 
-Times part_time_of_full_ports(const Timed& timed) {
+Times part(const Timed& timed, bool fills_ports) {
   if (timed.given_s) return {*timed.given_s};
   const Link link = timed.link();
   const double transfer_s = link.transfer_s(static_cast<double>(timed.message_bytes));
-  return {link.latency_s + transfer_s / link.partners / timed.ranks};
+  return {link.latency_s + transfer_s / (fills_ports ? link.partners : 1) / timed.ranks};
 }
+
+}  // namespace
+
+Times part_time(const Timed& timed) { return part(timed, false); }
+
+Times part_time_of_full_ports(const Timed& timed) { return part(timed, true); }
 
 Times round_times(const Timed& timed) {
   const Link link = timed.link();

@@ -15,8 +15,8 @@ class Link:
 
     Args:
         latency_s: Seconds from sending an empty message to having it, software included, > 0.
-        bytes_per_s: Bandwidth between two ranks, each direction, > 0; that of a rank's port, if one
-            `partner` fills it.
+        bytes_per_s: Bandwidth between two ranks, each direction, > 0; that of a rank's port, if
+            `partners` is 1.
         reduce_bytes_per_s: Received bytes that one rank sums per second, > 0.
         transfers_s: Bandwidth as a function of size: measured (bytes, seconds without latency),
             ascending, > 0; linear between two sizes and from 0 to the first, beyond the last by

@@ -102,7 +102,7 @@ def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tm
     assert [float(port) for port in ports] == pytest.approx([4, 4, 1, 4], rel=0.1)
 
 
-LIMITED = """
+LONG = """
 import torch
 import torch.distributed as dist
 import patallreduce as pat
@@ -110,8 +110,8 @@ dist.init_process_group("gloo")
 with pat.Communicator(timeout_s=20, monitor=False) as communicator:
     link = communicator.link
     communicator.all_reduce(torch.zeros(1 << 20))
-    name = communicator.stats()[-1]["schedule"].split()[0]
-    print("|".join([name, str(link.bytes_per_s), str(link.partners)]))
+    told = [communicator.stats()[-1]["schedule"].split()[0], link.bytes_per_s, link.latency_s]
+    print(*told, link.port_share, link.partners, link.ports, sep="|")
 dist.destroy_process_group()
 """
 
@@ -121,32 +121,18 @@ dist.destroy_process_group()
 def test_where_a_connection_does_not_fill_a_port_calls_exchange_with_all_at_once(tmp_path):
     """A window of 64 KiB in 10 ms is about 60 Mbit/s, of 200."""
     limited = {"latency_s": 0.005, "window_bytes": 64 << 10}
-    schedule, bytes_per_s, partners = said_by_all(tmp_path, LIMITED, 200e6, **limited)
+    schedule, bytes_per_s, _, _, partners, _ = said_by_all(tmp_path, LONG, 200e6, **limited)
     assert schedule == "direct_exchange"
     assert float(bytes_per_s) < 15e6
     assert float(partners) > 1.5
-
-
-LONG = """
-import os
-import torch
-import torch.distributed as dist
-import patallreduce as pat
-dist.init_process_group("gloo")
-with pat.Communicator(timeout_s=20, monitor=False) as communicator:
-    link = communicator.link
-    communicator.all_reduce(torch.zeros(1 << 20))
-    name = communicator.stats()[-1]["schedule"].split()[0]
-    print("|".join([name, str(link.latency_s), str(link.port_share), str(link.ports)]))
-dist.destroy_process_group()
-"""
 
 
 @pytest.mark.alone
 @pytest.mark.network
 def test_ports_are_free_while_a_message_is_on_a_long_way(tmp_path):
     """Else direct exchange, with its many messages at once, would seem slow there."""
-    schedule, latency_s, port_share, ports = said_by_all(tmp_path, LONG, 200e6, latency_s=0.02)
+    told = said_by_all(tmp_path, LONG, 200e6, latency_s=0.02)
+    schedule, _, latency_s, port_share, _, ports = told
     assert schedule == "direct_exchange"
     assert 0.02 <= float(latency_s) < 0.03
     assert float(port_share) < 0.05

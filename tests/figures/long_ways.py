@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.figures.ports import PAGE, PAYLOAD, RIVALS
-from tests.figures.records import Figure, after_s, load, mean, median, ms, one
+from tests.figures.records import Figure, after_s, load, mean, median, ms, of_hooks, one
 
 
 def long_ways(file: str) -> Iterator[Figure]:
@@ -48,12 +48,7 @@ def training_long_ways() -> Iterator[Figure]:
     """One latency, nobody late and one rank."""
     file = "training_long_ways.jsonl"
     for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
-        times = " | ".join(
-            f"{ms(median(times_s))} | {ms(mean(times_s))}"
-            for hook in ("gloo", "ring", "auto")
-            for times_s in [one(file, hook=hook, delay_s=delay_s)["iterations_s"]]
-        )
-        yield Figure(PAGE, f"| 25 ms, {late} | {times} |", "median", file)
+        yield Figure(PAGE, f"| 25 ms, {late} | {of_hooks(file, delay_s)} |", "median", file)
 
 
 def connections() -> Iterator[Figure]:
@@ -97,6 +92,8 @@ def connections() -> Iterator[Figure]:
 def partners() -> Iterator[Figure]:
     """Single calls, then iterations of training, where a connection does not fill a port."""
     file = "partners.jsonl"
+    transfer_s = median(r["Mbeta_s"] for r in load(file))
+    yield Figure(PAGE, f"one connection alone takes {ms(transfer_s)}", "medians", file)
     for delay_s, late in ((0, "nobody"), (0.5, "one by 0.5 s")):
         times = " | ".join(
             ms(after_s(r))

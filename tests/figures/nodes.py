@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks import nodes as benchmark
-from tests.figures.records import Figure, after_s, load, mean, median, ms, one
+from tests.figures.records import Figure, after_s, load, mean, median, ms, of_hooks, one
 
 PAGE = "docs/performance.md"
 RANKS_PER_HOST = 4
@@ -30,12 +30,7 @@ def single() -> Iterator[Figure]:
 def training() -> Iterator[Figure]:
     file = "training_nodes.jsonl"
     for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
-        times = " | ".join(
-            f"{ms(median(times_s))} | {ms(mean(times_s))}"
-            for hook in ("gloo", "ring", "auto")
-            for times_s in [one(file, hook=hook, delay_s=delay_s)["iterations_s"]]
-        )
-        yield Figure(PAGE, f"| {late} | {times} |", "median", file)
+        yield Figure(PAGE, f"| {late} | {of_hooks(file, delay_s)} |", "median", file)
     gloo_s, auto_s = (
         median(one(file, hook=hook, delay_s=0.3)["iterations_s"]) for hook in ("gloo", "auto")
     )

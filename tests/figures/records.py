@@ -77,6 +77,15 @@ def average_elapsed_s(record: Record) -> float:
     )
 
 
+def of_hooks(name: str, delay_s: float) -> str:
+    """Cells of a table: median and mean of the iterations of Gloo, the ring and auto."""
+    return " | ".join(
+        f"{ms(median(times_s))} | {ms(mean(times_s))}"
+        for hook in ("gloo", "ring", "auto")
+        for times_s in [one(name, hook=hook, delay_s=delay_s)["iterations_s"]]
+    )
+
+
 def late_elapsed_s(record: Record) -> float:
     """Median over the samples of: finish - arrival of the rank that arrived last, per call."""
     lates = [(s, s["arrivals_s"].index(max(s["arrivals_s"]))) for s in record["samples"]]

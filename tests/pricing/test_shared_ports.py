@@ -232,3 +232,11 @@ def test_what_makes_no_sense_is_refused(changed, complaint):
     schedule = pat.schedule("ring", 2, 2)
     with pytest.raises(pat.ScheduleError, match=complaint):
         pat.simulate(schedule, pat.Network(LINK, **changed), 100)
+
+
+def test_a_network_of_nodes_has_uplinks_as_wide_as_all_partners_need():
+    link = replace(LINK, partners=3)
+    network = pat.Network.of_ports(link, 4, nodes=[0, 0, 1, 1])
+    assert network.uplink_bytes_per_s == (300, 300)
+    assert network.link == link
+    assert "0.0008 Mbit/s between two ranks, 0.0024 Mbit/s from one to all" in str(network)

@@ -64,6 +64,13 @@ def test_every_picture_is_drawn(run, tmp_path, ranks, colours):
     assert "</svg>" in out.read_text()
 
 
+def test_partners_that_fill_a_port_make_a_direct_exchange_faster(run):
+    one = run("--algorithm direct_exchange --ranks 4")
+    three = run("--algorithm direct_exchange --ranks 4 --partners 3")
+    assert "(3 partners fill a port)" in three
+    assert float(figure(three, "after")) < 0.4 * float(figure(one, "after"))
+
+
 def test_no_late_rank_no_lateness(run):
     said = run("--algorithm", "ring", "--ranks", 4, "--bytes", "64KiB")
     assert "all arrive together" in said
