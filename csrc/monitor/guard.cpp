@@ -60,9 +60,10 @@ double end_of(const IterationRecord& record) {
   return end_s;
 }
 
-// What the rank that arrived last did from its last result of the iteration before to its last
-// arrival; NaN: not known.
-double last_rank_computed_s(const IterationRecord& before, const IterationRecord& record) {
+// What the rank that arrived last did from its last result of the iteration before, or from that of
+// all where a barrier made it wait for them, to its last arrival; NaN: not known.
+double last_rank_computed_s(const IterationRecord& before, const IterationRecord& record,
+                            bool barrier) {
   double last_s = -HUGE_VAL;
   std::size_t last_rank = 0;
   for (std::size_t rank = 0; rank < record.start_s.size(); ++rank) {
@@ -72,7 +73,7 @@ double last_rank_computed_s(const IterationRecord& before, const IterationRecord
     last_s = arrival_s;
     last_rank = rank;
   }
-  return last_s - last_of(before, &BucketRecord::finish_s, last_rank);
+  return last_s - (barrier ? end_of(before) : last_of(before, &BucketRecord::finish_s, last_rank));
 }
 
 }  // namespace
@@ -238,7 +239,7 @@ std::optional<Way> Guards::chosen(std::int64_t iteration) const {
 }
 
 void Guards::over(const IterationRecord* before, const IterationRecord& record,
-                  double plain_least_s) {
+                  double plain_least_s, bool barrier) {
   const std::int64_t iteration = record.id.iteration;
   const auto found = std::find_if(decided_.begin(), decided_.end(),
                                   [&](const Decided& one) { return one.iteration == iteration; });
@@ -251,7 +252,7 @@ void Guards::over(const IterationRecord* before, const IterationRecord& record,
     (planned ? planned_late_s_ : plain_late_s_).add(late_s_);
   if (!last || !before || last->iteration + 1 != iteration) return;
   const double iteration_s = end_of(record) - end_of(*before);
-  const double overhead_s = iteration_s - last_rank_computed_s(*before, record);
+  const double overhead_s = iteration_s - last_rank_computed_s(*before, record, barrier);
   if (!is_duration(iteration_s) || std::isnan(overhead_s)) return;
   if (warm_up_ < warm_up_iterations) {
     ++warm_up_;

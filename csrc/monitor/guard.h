@@ -3,10 +3,11 @@
 // The model that makes plans is wrong somewhere: several ranks behind one port, a busy processor, a
 // link that got slower. So what counts is the pace of the job. An iteration's overhead is the time
 // from the end before to its own end, less what the rank that arrived last did since its own end
-// before. How long anybody computes or pauses is not in it: that differs from iteration to
-// iteration. Whom the all-reduce before let go late is. But where what moves data takes processors
-// from those who compute, plans may change that, too. So where whole iterations with a plan differ
-// clearly from those without, plans have to win in both.
+// before (since the end of all, where a barrier made it wait for them). How long anybody computes
+// or pauses is not in it: that differs from iteration to iteration. Whom the all-reduce before let
+// go late is. But where what moves data takes processors from those who compute, plans may change
+// that, too. So where whole iterations with a plan differ clearly from those without, plans have to
+// win in both.
 //
 // Each way is measured by itself, for each regime of arrivals: how many ranks are late again and
 // again, and by how much, and how late the last rank usually is, whoever that may be. A loop begins
@@ -109,8 +110,10 @@ class Guards {
   void missed(std::int64_t iteration, double won_s);
   // What was chosen for it last; nothing: it was not the last one.
   std::optional<Way> chosen(std::int64_t iteration) const;
-  // An iteration, recorded beside the one before if there was one, is over on all ranks.
-  void over(const IterationRecord* before, const IterationRecord& record, double plain_least_s);
+  // An iteration, recorded beside the one before if there was one, is over on all ranks. barrier:
+  // between the two all waited for all.
+  void over(const IterationRecord* before, const IterationRecord& record, double plain_least_s,
+            bool barrier);
   // By how much the last iteration ended after what the model said; NaN: not known.
   double late_s() const { return late_s_; }
   const Regime& regime() const { return regime_; }  // at hand

@@ -112,7 +112,7 @@ void Leader::start(Loop& loop, const IterationId& id, const Records& records) co
   // After the last arrival a ring still has the last bucket to move. Links are measured wrongly,
   // too: by a factor of four at most, and a bandwidth that was too low makes the ring too long.
   const double ring_s = 2.0 * (ranks_ - 1) / ranks_ * transfer_s(loop.sizes.back());
-  loop.guards.over(before, *over, ring_s / 8);
+  loop.guards.over(before, *over, ring_s / 8, loop.ranks.barrier());
 }
 
 bool Leader::goes_without(Loop& loop, std::int64_t iteration) const {

@@ -170,7 +170,7 @@ IterationForecast Ranks::forecast(std::int64_t iteration, const std::vector<Buck
     if (!predict(iteration, b, now_s, predicted_s.back(), forecast)) return {};
     forecast.buckets.push_back(buckets[b]);
   }
-  forecast.barrier = barriers_.seen();
+  forecast.barrier = barrier();
   for (std::size_t r = 0; learned_ && r < ranks_.size(); ++r) {
     const prediction::Smoothed& longer_s = ranks_[r].longer_s();
     forecast.compute_s.push_back(std::max(compute_s_ + longer_s.mean(), 0.0));

@@ -88,6 +88,7 @@ class Ranks {
   // By how much the last rank usually does, whoever it is: the median of the newest iterations;
   // NaN before the first.
   double last_s() const { return last_s_.middle(); }
+  bool barrier() const { return barriers_.seen(); }  // between iterations
   // How long it may pay to wait for what ranks can tell: no longer than the most doubtful of them
   // may be late or early. Who is silent though something of it was due is in doubt.
   double doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const;

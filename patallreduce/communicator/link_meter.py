@@ -19,6 +19,7 @@ _MOST_BYTES = 64 << 20
 _REPEATS = 3
 _LONG_S = 1e-3
 _ALIGNED_BYTES = 64  # segments are cut there
+_NOTHING = torch.zeros(0, dtype=torch.uint8)
 _MOST_AT_ONCE = 64  # more ranks never send to all others at once (selection/schedules.h)
 
 
@@ -47,6 +48,7 @@ class LinkMeter:
         self._ranks = ranks
         self._timeout_s = timeout_s
         self._nodes = nodes
+        self._message = _NOTHING
 
     def measure(self, dtype: torch.dtype, *, with_port_share: bool = False) -> Link:
         """Return the link, the same on all ranks; of one rank, only its sums are measured.
@@ -56,10 +58,13 @@ class LinkMeter:
         """
         if self._ranks == 1:
             return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
-        link = self._with_partners(self._with_ports(self._measure(dtype)))
-        if not with_port_share and link.latency_s < _LONG_S:
-            return link
-        return replace(link, port_share=measure_port_share(link, self._round_s))
+        try:
+            link = self._with_partners(self._with_ports(self._measure(dtype)))
+            if not with_port_share and link.latency_s < _LONG_S:
+                return link
+            return replace(link, port_share=measure_port_share(link, self._round_s))
+        finally:
+            self._message = _NOTHING
 
     def measure_within_node(self, dtype: torch.dtype) -> Link | None:
         """Return the link within rank 0's node, the same on all ranks; None: it is alone there."""
@@ -84,7 +89,7 @@ class LinkMeter:
         meanwhile; one that starts earlier waits as much longer: the mean over the ranks is right.
         """
         key, blocks, rounds, taking_part = _core.metering_shift(self._ranks, pieces, self._nodes)
-        message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
+        message = self._zeros(blocks * block_bytes)
         start_s = time.monotonic()
         self._run(message, "max", key)
         took_s = time.monotonic() - start_s if self._rank in taking_part else 0.0
@@ -128,7 +133,7 @@ class LinkMeter:
     def _swap_s(self, block_bytes: int) -> float:
         """Seconds until every rank has a block of every other one; the mean, as of a round."""
         alike_bytes = -(-block_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES  # all blocks
-        message = torch.zeros(2 * self._ranks * alike_bytes, dtype=torch.uint8)
+        message = self._zeros(2 * self._ranks * alike_bytes)
         start_s = time.monotonic()
         self._run(message, "max", _core.swap_key(self._ranks))
         return self._over_ranks(time.monotonic() - start_s, "avg")
@@ -144,7 +149,7 @@ class LinkMeter:
         for place, rank in enumerate(order):
             places[rank] = float(place)
         key, blocks, _ = _core.metering_neighbours(places, self._nodes)
-        message = torch.zeros(blocks * block_bytes, dtype=torch.uint8)
+        message = self._zeros(blocks * block_bytes)
         all_s = []
         for _ in range(_REPEATS):
             start_s = time.monotonic()
@@ -156,6 +161,12 @@ class LinkMeter:
             all_s.append(took_s)
         median_s = torch.stack(all_s).median(dim=0).values
         return [float(median_s[rank]) for rank in order]
+
+    def _zeros(self, count: int) -> torch.Tensor:
+        """Zeros, which stay zeros. Fresh memory for each message costs more than to move it."""
+        if self._message.numel() < count:
+            self._message = torch.zeros(count, dtype=torch.uint8)
+        return self._message[:count]
 
     def _over_ranks(self, value: float, op: str) -> float:
         values = torch.full((1,), value, dtype=torch.float64)

@@ -10,10 +10,10 @@ from benchmarks.jobs.cells import NOBODY, Cell
 CALLS = Cell(8, 1, 1 << 20, 100e-6, 25e6, 1e-3, NOBODY, 0.0, 0.01, 1, barrier=True)
 
 
-def pace_over_own(cell, iterations):
+def pace_over_own(cell, iterations, underpriced=""):
     """Of the iterations from the fourth on, over those without plans; and what ran how often."""
     computes_s = cell.computes_s(iterations)
-    ends, ran = auto.ends_s(cell, computes_s)
+    ends, ran = auto.ends_s(cell, computes_s, underpriced=underpriced)
     own = job.ends_s(cell, computes_s, lambda on, _: on.own)
     return job.pace_s(ends, 3) / job.pace_s(own, 3), ran
 
@@ -37,3 +37,12 @@ def test_who_would_be_let_go_early_is_not_what_counts_beside_a_barrier():
     of = replace(CALLS, compute_s=0.1, pattern="moving", delay_s=0.05)
     ratio, ran = pace_over_own(of, 12)
     assert ratio < 0.96, ran
+
+
+@pytest.mark.parametrize("late_s", [0.3, 0.5])
+def test_the_guard_does_not_take_for_won_what_a_barrier_undoes(late_s):
+    """Chains let the late rank go first, but take twice their price: longer than what they save."""
+    of = replace(CALLS, compute_s=0.4, pattern="fixed", delay_s=late_s)
+    ratio, ran = pace_over_own(of, 60, underpriced="slt")
+    assert ran["slt"] >= 3
+    assert ratio <= 1.015, ran

@@ -101,4 +101,10 @@ MEASURED_GUARD = [
         "until_trial_ -= credible ? 1 / rarer() : 1",
         "until_trial_ -= credible ? 1 / belief : 1",
     ),
+    Mutant(
+        "the guard believes that a barrier lets ranks go early",
+        GUARD,
+        "(barrier ? end_of(before) : ",
+        "(barrier && false ? end_of(before) : ",
+    ),
 ]

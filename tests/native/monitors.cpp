@@ -40,7 +40,7 @@ using transport::Transport;
 
 namespace {
 
-constexpr int count = 3000;
+constexpr int count = 3000, iterations = 30;
 
 struct Ranks {
   std::vector<std::unique_ptr<Engine>> engines;  // outlive the monitors that hand them plans
@@ -115,8 +115,7 @@ void report(Monitor& monitor, Report report, Random& random) {
 }
 
 // `disturb(rank, iteration)` may end or close a monitor.
-void iterate(Ranks& made, Random& random, int iterations,
-             const std::function<void(int, int)>& disturb) {
+void iterate(Ranks& made, Random& random, const std::function<void(int, int)>& disturb) {
   const int ranks = static_cast<int>(made.engines.size());
   made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random()), ranks), 1e-9);
   std::mutex mutex;
@@ -199,13 +198,14 @@ void test_monitors(Random& random) {
     for (const double delay_s : {0.0, 5e-3}) {
       Ranks made = ranks_with_monitors(ranks, delay_s, random);
       caught_up = 0;
-      iterate(made, random, 60, nothing);
+      iterate(made, random, nothing);
       CHECK(caught_up > 0);
     }
     for (const bool leader : {false, true}) {
       Ranks made = ranks_with_monitors(ranks, leader ? 2e-3 : 0, random);
-      const int at = pick(random, 0, 40), victim = leader ? 0 : pick(random, 1, ranks - 1);
-      iterate(made, random, 60, [&](int rank, int i) {
+      const int at = pick(random, 0, iterations * 2 / 3),
+                victim = leader ? 0 : pick(random, 1, ranks - 1);
+      iterate(made, random, [&](int rank, int i) {
         if (i == at && rank == victim) made.monitors[rank]->fail("by the test");
       });
       CHECK(made.monitors[victim]->failure());
@@ -213,8 +213,8 @@ void test_monitors(Random& random) {
     }
     // All of them, in any order, from other threads.
     Ranks made = ranks_with_monitors(ranks, 0, random);
-    iterate(made, random, 60, [&](int rank, int i) {
-      if (i == 10 + 5 * rank) made.monitors[(rank + 1) % ranks]->fail("by the test");
+    iterate(made, random, [&](int rank, int i) {
+      if (i == 5 + 3 * rank) made.monitors[(rank + 1) % ranks]->fail("by the test");
     });
   }
 }
