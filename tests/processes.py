@@ -53,8 +53,11 @@ class RankFailure:
 
 
 def start_server() -> None:
-    """Start the server that workers are forked from; it imports torch meanwhile."""
-    forkserver.set_forkserver_preload(["pytest", "torch.distributed", "patallreduce"])
+    """Start the server that workers are forked from; it imports torch meanwhile.
+
+    What DDP imports when the first model is made would take each of them seconds.
+    """
+    forkserver.set_forkserver_preload(["pytest", "torch._dynamo", "patallreduce"])
     forkserver.ensure_running()
 
 

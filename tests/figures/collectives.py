@@ -95,7 +95,8 @@ def three_late() -> Iterator[Figure]:
     yield Figure(FOOTGUNS, text, "medians", file)
     yield Figure(PAGE, text, "median", file)
     average, after = (behind(eight, measure) for measure in MEASURES)
-    text = f"with 8 ranks {percent(average, 1)} and {percent(after)}"
+    text = f"with 8 ranks {percent(average, 1)} behind and {percent(after)} ahead"
+    assert average > 1 > after
     yield Figure(PAGE, text, "median", file)
 
 

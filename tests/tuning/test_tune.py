@@ -118,7 +118,7 @@ def test_all_ranks_tune_and_rank_0_keeps_it(communicators, tmp_path):
     assert {case.collective for case in times.cases()} == {"all_reduce", "broadcast"}
     assert {case.beside_others for case in times.cases()} == {False, True}
     lines = path.read_text().splitlines()
-    assert len(lines) > 6
+    assert len(lines) >= 6
     path.write_text("\n".join([*lines[:5], lines[5][:-9]]))  # as a job that was killed leaves it
     before = values(read_times(path)[1])
     on_threads(comms, tuned, 1.0)  # goes on
