@@ -27,12 +27,12 @@ Barriers::Barriers(int ranks)
     : usual_(std::size_t(ranks),
              {prediction::Smoothed(newest_share), prediction::Smoothed(newest_share)}) {}
 
-void Barriers::add(const std::vector<double>& free_s, const std::vector<double>& arrived_s) {
-  const double mean_free_s = mean(free_s), mean_arrived_s = mean(arrived_s);
+void Barriers::add(const std::vector<double>& free_s, const std::vector<double>& came_s) {
+  const double mean_free_s = mean(free_s), mean_came_s = mean(came_s);
   alone_ *= kept;
   waiting_ *= kept;
   for (std::size_t rank = 0; rank < usual_.size(); ++rank) {
-    const double waiting_s = arrived_s[rank] - mean_arrived_s;
+    const double waiting_s = came_s[rank] - mean_came_s;
     judge(usual_[rank].alone_s, waiting_s - (free_s[rank] - mean_free_s), alone_);
     judge(usual_[rank].waiting_s, waiting_s, waiting_);
   }

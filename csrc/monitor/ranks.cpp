@@ -96,7 +96,7 @@ Prediction Rank::predict(std::int64_t iteration, std::size_t bucket, double now_
   return {noted ? arrivals_s_[bucket] : now_s, 0, true};
 }
 
-Ranks::Ranks(int ranks) : barriers_(ranks) {
+Ranks::Ranks(int ranks) : at_starts_(ranks), at_arrivals_(ranks) {
   const auto job = std::make_shared<Job>(ranks);
   for (int rank = 0; rank < ranks; ++rank) ranks_.emplace_back(job);
 }
@@ -114,14 +114,17 @@ bool Ranks::report_progress() const {
 
 // Compared with the median rank's, since a pause of all ranks says nothing of the next iteration.
 bool Ranks::learn(std::int64_t iteration) {
-  std::vector<double> free_s, arrived_s;
+  std::vector<double> free_s, started_s, arrived_s;
   for (const Rank& rank : ranks_) {
     if (!rank.has_computed(iteration)) return false;
     free_s.push_back(rank.free_s());
+    started_s.push_back(rank.start_s());
     arrived_s.push_back(rank.last_arrival_s());
   }
-  barriers_.add(free_s, arrived_s);
-  const double all_free_s = barriers_.seen() ? selection::largest(free_s) : -HUGE_VAL;
+  if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.started(); }))
+    at_starts_.add(free_s, started_s);
+  at_arrivals_.add(free_s, arrived_s);
+  const double all_free_s = barrier() ? selection::largest(free_s) : -HUGE_VAL;
   std::vector<double> computed_s;
   for (std::size_t r = 0; r < ranks_.size(); ++r)
     computed_s.push_back(std::max(arrived_s[r] - std::max(free_s[r], all_free_s), 0.0));
@@ -235,7 +238,7 @@ IterationForecast Ranks::arrived(const std::vector<Bucket>& buckets) const {
 }
 
 void Ranks::expect_results(const std::vector<double>& finish_s) {
-  const double all_s = barriers_.seen() ? selection::largest(finish_s) : -HUGE_VAL;
+  const double all_s = barrier() ? selection::largest(finish_s) : -HUGE_VAL;
   for (std::size_t r = 0; r < finish_s.size(); ++r)
     ranks_[r].expect_result(std::max(finish_s[r], all_s));
 }

@@ -46,6 +46,8 @@ class Rank {
   double asked_later_s() const { return asked_later_s_; }
   double last_arrival_s() const { return last_arrival_s_; }  // of these
   double free_s() const { return free_s_; }
+  bool started() const { return started_; }    // its present iteration, as it reported
+  double start_s() const { return start_s_; }  // of the last one whose start it reported
 
   Prediction predict(std::int64_t iteration, std::size_t bucket, double now_s) const;
 
@@ -88,7 +90,9 @@ class Ranks {
   // By how much the last rank usually does, whoever it is: the median of the newest iterations;
   // NaN before the first.
   double last_s() const { return last_s_.middle(); }
-  bool barrier() const { return barriers_.seen(); }  // between iterations
+  // Between iterations, or before all buckets are ready: starts tell of the first kind, though
+  // ranks compute for different times; arrivals of both.
+  bool barrier() const { return at_starts_.seen() || at_arrivals_.seen(); }
   // How long it may pay to wait for what ranks can tell: no longer than the most doubtful of them
   // may be late or early. Who is silent though something of it was due is in doubt.
   double doubt_s(std::int64_t iteration, std::size_t buckets, double now_s) const;
@@ -107,7 +111,7 @@ class Ranks {
                std::vector<double>& predicted_s, IterationForecast& forecast) const;
 
   std::vector<Rank> ranks_;
-  Barriers barriers_;
+  Barriers at_starts_, at_arrivals_;
   bool learned_ = false;
   prediction::Newest last_s_{15};  // by how much the last rank computed longer
   double compute_s_ = 0;           // the median rank's, smoothed; known once learned

@@ -224,4 +224,10 @@ MONITOR = [
         "return 4 * waiting_ < alone_;",
         "return false;",
     ),
+    Mutant(
+        "starts do not tell of a barrier",
+        "csrc/monitor/ranks.h",
+        "at_starts_.seen() || at_arrivals_.seen()",
+        "at_arrivals_.seen()",
+    ),
 ]
