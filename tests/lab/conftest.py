@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import USUAL_S
+
 ROOT = Path(__file__).parents[2]
 # `benchmarks` is run from the source tree, never installed.
 sys.path.insert(0, str(ROOT))
@@ -53,7 +55,7 @@ class Lab:
 
     def run(self, ranks: int, program: str, *options: str) -> tuple[int, str]:
         with self.start(ranks, program, *options) as process:
-            output, _ = process.communicate(timeout=20)
+            output, _ = process.communicate(timeout=USUAL_S)
             return process.returncode, output
 
     def left_behind(self) -> list[str]:
