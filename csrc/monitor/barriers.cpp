@@ -27,10 +27,12 @@ Barriers::Barriers(int ranks)
     : usual_(std::size_t(ranks),
              {prediction::Smoothed(newest_share), prediction::Smoothed(newest_share)}) {}
 
-void Barriers::add(const std::vector<double>& free_s, const std::vector<double>& came_s) {
+void Barriers::add(const std::vector<double>& free_s, const std::vector<double>& came_s,
+                   double noise_s) {
   const double mean_free_s = mean(free_s), mean_came_s = mean(came_s);
-  alone_ *= kept;
-  waiting_ *= kept;
+  const double noise = static_cast<double>(usual_.size()) * noise_s * noise_s;
+  alone_ = kept * alone_ + noise;
+  waiting_ = kept * waiting_ + noise;
   for (std::size_t rank = 0; rank < usual_.size(); ++rank) {
     const double waiting_s = came_s[rank] - mean_came_s;
     judge(usual_[rank].alone_s, waiting_s - (free_s[rank] - mean_free_s), alone_);

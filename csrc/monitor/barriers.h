@@ -4,7 +4,8 @@
 // Two guesses at when a rank comes to a point of its iteration, such as its start or its last
 // arrival, each by how it usually differs from the mean of all: so long after it was let go, as
 // where each goes on by itself; or just then, as where all wait for the last. A barrier is seen
-// where the second is off by less than half of what the first is.
+// where the second is off by less than half of what the first is. Without a difference that is more
+// than noise, none is.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,8 @@ class Barriers {
   explicit Barriers(int ranks);
 
   // By rank: when the last iteration let it go, and when it came to that point of this one.
-  void add(const std::vector<double>& free_s, const std::vector<double>& came_s);
+  // noise_s: by so much any guess may be off.
+  void add(const std::vector<double>& free_s, const std::vector<double>& came_s, double noise_s);
   bool seen() const { return 4 * waiting_ < alone_; }
 
  private:

@@ -70,7 +70,9 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
       [&](const Arrived& r) {
         rank.finish(r);
         if (from == 0) loop.sizes = r.sizes;
-        if (!loop.ranks.learn(id.iteration) || loop.newest_planned != id.iteration) return false;
+        if (!loop.ranks.learn(id.iteration, transfer_s(loop)) ||
+            loop.newest_planned != id.iteration)
+          return false;
         all_arrived(loop, id.iteration, now_s);
         ahead = decides_ahead(loop, id.iteration + 1, now_s);
         return false;

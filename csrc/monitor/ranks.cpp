@@ -25,6 +25,8 @@ constexpr double smoothing = 0.3;  // weight of the newest computation time
 constexpr double longest_believed = 10;
 // Than the last rank usually is late.
 constexpr double much_more = 2;
+// Of the transfer time of an iteration's messages: what differs by less says nothing of a barrier.
+constexpr double noise = 1.0 / 32;
 constexpr double deviations_per_spread = 1.25;  // of normal values, from their mean deviation
 
 }  // namespace
@@ -113,7 +115,7 @@ bool Ranks::report_progress() const {
 }
 
 // Compared with the median rank's, since a pause of all ranks says nothing of the next iteration.
-bool Ranks::learn(std::int64_t iteration) {
+bool Ranks::learn(std::int64_t iteration, double transfer_s) {
   std::vector<double> free_s, started_s, arrived_s;
   for (const Rank& rank : ranks_) {
     if (!rank.has_computed(iteration)) return false;
@@ -121,9 +123,9 @@ bool Ranks::learn(std::int64_t iteration) {
     started_s.push_back(rank.start_s());
     arrived_s.push_back(rank.last_arrival_s());
   }
+  at_arrivals_.add(free_s, arrived_s, noise * transfer_s);
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.started(); }))
-    at_starts_.add(free_s, started_s);
-  at_arrivals_.add(free_s, arrived_s);
+    at_starts_.add(free_s, started_s, noise * transfer_s);
   const double all_free_s = barrier() ? selection::largest(free_s) : -HUGE_VAL;
   std::vector<double> computed_s;
   for (std::size_t r = 0; r < ranks_.size(); ++r)

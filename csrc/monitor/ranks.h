@@ -82,8 +82,8 @@ class Ranks {
   const Rank& operator[](int rank) const { return ranks_[std::size_t(rank)]; }
   int ready(std::int64_t iteration) const;  // how many
   bool report_progress() const;             // any of them, that a plan can wait for
-  // Returns true once all have computed it.
-  bool learn(std::int64_t iteration);
+  // Returns true once all have computed it. transfer_s: of its messages.
+  bool learn(std::int64_t iteration, double transfer_s);
 
   // By how much each rank computes longer than the median, again and again.
   std::vector<double> lateness_s() const;
