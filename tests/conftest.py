@@ -11,10 +11,11 @@ import faulthandler
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from patallreduce import __main__
 from tests.processes import LIMIT_S, RankProcesses, start_server
 
 SLOW_LIMIT_S = 15 * 60
@@ -61,3 +62,21 @@ def processes() -> Iterator[RankProcesses]:
     pool = RankProcesses()
     yield pool
     pool.close()
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[object, str]]:
+    """`python -m patallreduce` in this process: its exit status, and what it says."""
+
+    def run(*arguments: object) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", ["patallreduce", *map(str, arguments)])
+        status: object = 0
+        try:
+            __main__.main()
+        except SystemExit as ended:
+            status = ended.code
+        return status, "".join(capsys.readouterr())
+
+    return run

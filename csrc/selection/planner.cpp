@@ -25,8 +25,11 @@ constexpr std::size_t most_messages = 16384, most_messages_sampled = 4096;
 constexpr int samples = 3;               // the forecast itself and one to either side of it
 constexpr std::size_t most_sampled = 2;  // policies
 // Of the margin: by so much another algorithm has to win that is nearly as good as the one before.
-// Which of two is better depends on where ranks are in step, and so would change again and again.
+// Which of two is better depends on where ranks are in step, and so would change again and again;
+// not beside a barrier, where they all are.
 constexpr double change_share = 0.5;
+// Of the transfer time: a model errs about messages, not about what is computed between them.
+constexpr double most_margin = 0.06;
 
 bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](const Way& one, const Way& other) {
@@ -231,8 +234,9 @@ Chosen Planner::choose(const IterationForecast& every) {
   const IterationForecast few = grouped(every, messages, most_messages);
   const Policy plain_of_few = without(few);
   const double few_pace_s = pace_s(plain_of_few.ends_s, start_s);
+  const double margin_s = std::min(margin_ * few_pace_s, most_margin * scale_s(every.buckets));
   const double first_end_s = least_end_s(few, ranks_, link_);
-  if (margin_ >= 0 && plain_of_few.ends_s.front() - first_end_s <= margin_ * few_pace_s)
+  if (margin_ >= 0 && plain_of_few.ends_s.front() - first_end_s <= margin_s)
     return {nullptr, few_pace_s, few_pace_s};
   std::vector<const Algorithm*> candidates;
   for (const Algorithm* candidate : algorithms::candidates(nodes_.shared())) {
@@ -259,23 +263,23 @@ Chosen Planner::choose(const IterationForecast& every) {
                                                                           : without(forecast)};
   const double iteration_s = pace_s(plain.front().ends_s, start_s);
   const Ends limits_s =
-      later(plain.front().ends_s, std::max(1 - margin_ * horizon, 1.0) * iteration_s);
+      later(plain.front().ends_s, iteration_s + std::max(-margin_s * horizon, 0.0));
   std::vector<Policy> always;
   const double least_s = least_pace_s(forecast, ranks_, link_);
   double best_s = iteration_s;
   for (const Algorithm* candidate : candidates) {
     // Schedules that are made from times take longest to simulate.
-    const bool nearly_best = margin_ >= 0 && best_s - least_s < margin_ / 2 * best_s;
+    const bool nearly_best = margin_ >= 0 && best_s - least_s < margin_s / 2;
     if (candidate->uses == Uses::times && nearly_best) continue;
     const std::vector<Way> ways = this->ways(*candidate, forecast.buckets);
-    const bool changes = !every.before.empty() && candidate->name != every.before;
+    const bool changes = !every.before.empty() && candidate->name != every.before && !every.barrier;
     always.push_back({candidate, ways, ways, rollout_.ends_s(ways, ways, forecast, 0, limits_s),
-                      changes ? change_share * std::max(margin_, 0.0) * horizon * iteration_s : 0});
+                      changes ? change_share * std::max(margin_s, 0.0) * horizon : 0});
     best_s = std::min(best_s, pace_s(always.back().ends_s, start_s));
   }
   sample(plain, forecast, runs, far_end_s);
   sample(always, forecast, runs, far_end_s);
-  const Policy& usual = earliest(always, plain.front(), margin_ * iteration_s * horizon, far_end_s);
+  const Policy& usual = earliest(always, plain.front(), margin_s * horizon, far_end_s);
   Ends once_limits_s = later(usual.ends_s, iteration_s / 4);
   once_limits_s.front() = usual.ends_s.front();
   std::vector<Policy> once;
@@ -284,13 +288,13 @@ Chosen Planner::choose(const IterationForecast& every) {
     const Ends ends_s = rollout_.ends_s(ways, usual.now, forecast, 0, once_limits_s);
     once.push_back({candidate, ways, usual.now, ends_s});
   };
-  if (margin_ < 0 || usual.ends_s.front() - first_end_s > margin_ * iteration_s) {
+  if (margin_ < 0 || usual.ends_s.front() - first_end_s > margin_s) {
     for (const Algorithm* candidate : candidates)
       consider(candidate, this->ways(*candidate, forecast.buckets));
     if (margin_ >= 0) consider(nullptr, plain.front().now);
   }
   sample(once, forecast, runs, near_end_s);
-  const Policy& best = earliest(once, usual, std::max(margin_, 0.0) * iteration_s, near_end_s);
+  const Policy& best = earliest(once, usual, std::max(margin_s, 0.0), near_end_s);
   const double plain_pace_s = pace_s(plain.front().ends_s, start_s);
   if (!best.candidate) return {nullptr, plain_pace_s, plain_pace_s};
   const double won_s = usual.ends_s.back() - best.ends_s.back();

@@ -13,7 +13,6 @@ from patallreduce.decisions.other_names import other_names
 from patallreduce.decisions.rules import FileRule, TuningFile
 from patallreduce.decisions.times import Method
 from patallreduce.pricing.schedules import algorithms
-from tests.programs import run_module
 
 CLASSIC = """\
 rule-file-version-2
@@ -146,11 +145,10 @@ def test_nccl_gets_what_it_has():
     assert left == [file.rules[2], file.rules[3]]
 
 
-def test_the_command_shows_open_mpi_rules_and_writes_nccl_ones(tmp_path):
+def test_the_command_shows_open_mpi_rules_and_writes_nccl_ones(tmp_path, command):
     (tmp_path / "rules").write_text(CLASSIC)
-    rules, to = str(tmp_path / "rules"), str(tmp_path / "nccl.csv")
-    done = run_module("patallreduce", "tune", "--from", rules, "--to", to, limit_s=60)
-    assert done.returncode == 0, done.stdout
-    assert "split_binary_broadcast" in done.stdout
-    assert "nccl.csv: 1 of 4 rules; NCCL has no" in done.stdout
+    status, said = command("tune", "--from", tmp_path / "rules", "--to", tmp_path / "nccl.csv")
+    assert status == 0, said
+    assert "split_binary_broadcast" in said
+    assert "nccl.csv: 1 of 4 rules; NCCL has no" in said
     assert (tmp_path / "nccl.csv").read_text().count("\n") == 2

@@ -54,3 +54,15 @@ def test_ranks_that_are_late_at_random_do_not_hide_a_barrier(late_s, most):
     of = replace(CALLS, compute_s=0.1, pattern="uniform", delay_s=late_s)
     ratio, ran = pace_over_own(of, 40)
     assert ratio <= most, (ratio, ran)
+
+
+def test_no_way_is_kept_beside_a_barrier_for_having_been_taken_before():
+    """Direct exchange is best for a rank that is little late, a chain for one that is later."""
+    iterations = 20
+    little, much = (
+        replace(CALLS, compute_s=0.4, pattern="fixed", delay_s=late_s).computes_s(iterations)
+        for late_s in (0.1, 0.3)
+    )
+    _, ran = auto.ends_s(replace(CALLS, compute_s=0.4), little + much)
+    assert ran["direct_exchange"] >= iterations // 2, ran
+    assert ran["slt"] >= iterations // 2, ran

@@ -39,6 +39,18 @@ SELECTION = [
         "constexpr double change_share = 0;",
     ),
     Mutant(
+        "a change costs beside a barrier, too",
+        PLANNER,
+        "candidate->name != every.before && !every.barrier;",
+        "candidate->name != every.before;",
+    ),
+    Mutant(
+        "the margin grows with what is computed",
+        PLANNER,
+        "constexpr double most_margin = 0.06;",
+        "constexpr double most_margin = HUGE_VAL;",
+    ),
+    Mutant(
         "buckets are grouped for whoever takes many messages",
         PLANNER,
         "if (messages <= most_messages && of_candidate > most_messages) continue;",
@@ -83,7 +95,7 @@ SELECTION = [
     Mutant(
         "a plan needs no margin",
         PLANNER,
-        "earliest(always, plain.front(), margin_ * iteration_s * horizon, far_end_s)",
+        "earliest(always, plain.front(), margin_s * horizon, far_end_s)",
         "earliest(always, plain.front(), 0, far_end_s)",
     ),
     Mutant(

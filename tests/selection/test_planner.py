@@ -205,6 +205,13 @@ def test_when_ranks_will_have_their_results_is_what_the_clock_says(late_s):
     assert [at_s - 70 for at_s in told_s] == pytest.approx(last_s, rel=0.02)
 
 
+@pytest.mark.parametrize("compute_s", [0.3, 30.0])
+def test_what_a_plan_has_to_win_does_not_grow_with_what_is_computed(compute_s):
+    last_s = [compute_s] * 3 + [compute_s + 0.3]
+    keys, _, _ = plan(last_s, last_s)
+    assert keys
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_later_plans_will_know_as_much_as_this_one(seed):
     """Where ranks vary, but tell in time by how much, a chain has the right order each time."""
