@@ -13,7 +13,7 @@ BENCHMARKED := benchmarks/triad.cpp $(wildcard benchmarks/clairvoyant_rivals/*.c
 TYPED := build/typed
 export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all mutants interleavings fuzz lint bench docs gpu-check sanitize wheel wheel-check format clean
+.PHONY: demo test test-python test-programs test-all mutants interleavings fuzz lint bench docs gpu-check sanitize wheel wheel-check format clean
 
 # Warnings of build tools are not ours to mend; what a compiler says of ours is an error and shows.
 QUIETLY := PYTHONWARNINGS=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -37,14 +37,19 @@ demo: export PYTHONWARNINGS =
 demo: .venv/ready
 	@$(BIN)/python examples/demo.py
 
-# First what computes or waits, in a process more than there are cores, as much of it waits; then what
-# measures times, alone.
+# First what computes or waits, in a process more than there are cores, as much of it waits, while the
+# programs without Python are compiled and run; then what measures times, alone.
 JOBS ?= $(shell nproc)
 TEST_PROGRAMS := build/strict/core_tests $(addprefix build/simulated/,interleavings replay_engine replay_leader)
+OF_PROGRAMS := tests/native tests/interleavings tests/fuzz
 test: .venv/ready
-	$(MAKE) --no-print-directory -j $(JOBS) $(TEST_PROGRAMS) INCLUDE=$(LIBUCX)include
-	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone'
+	$(MAKE) --no-print-directory -j 2 test-python test-programs
 	$(BIN)/python -m pytest -q -n 1 -m 'alone and not slow' $$(grep -rl --include='test_*.py' mark.alone tests)
+test-python: .venv/ready
+	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone' $(OF_PROGRAMS:%=--ignore=%)
+test-programs: .venv/ready
+	$(MAKE) --no-print-directory -j $(JOBS) $(TEST_PROGRAMS) INCLUDE=$(LIBUCX)include
+	$(BIN)/python -m pytest -q -m 'not slow' $(OF_PROGRAMS)
 
 # Frameworks, as the examples use them, and what an example for Kubernetes has to follow.
 .venv/integrations: .venv/ready

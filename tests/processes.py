@@ -31,10 +31,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from patallreduce import Link
+
 # Of a whole test; where pytest-timeout looks for it, too. On a slow machine: PYTEST_TIMEOUT=200.
 LIMIT_S = float(os.environ.setdefault("PYTEST_TIMEOUT", "50"))
 USUAL_S = 0.8 * LIMIT_S  # so that ranks are named before the test is ended
 
+LINK = Link(20e-6, 2e9)  # given, so that no test spends its time on measuring it
 _GLOO_TIMEOUT_S = 30.0
 _END_S = 5.0  # for processes to end by themselves
 _STACK_S = 2.0  # to write it; a stopped process does not

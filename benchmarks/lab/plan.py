@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from patallreduce.text.units import parse_bytes
-
 from .environment import environment
 from .launch import RankFailedError, RankTimeoutError
 from .loopback import Loopback
@@ -53,8 +51,16 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
         latency_s=float(latency.removesuffix("ms") or 0) / 1e3,
         sites=int(sites or 1),
         slow_start_after_idle="warm" not in rest,
-        window_bytes=sum(map(parse_bytes, windows)),
+        window_bytes=_bytes(windows),
     )
+
+
+def _bytes(sizes: list[str]) -> int:
+    if not sizes:
+        return 0
+    from patallreduce.text.units import parse_bytes  # with torch, which takes a second to import
+
+    return sum(map(parse_bytes, sizes))
 
 
 def end_on_sigterm() -> None:

@@ -37,7 +37,8 @@ struct IterationPlan {
 
 class Planner {  // thread-safe
  public:
-  // By what share of the pace a plan has to be faster. Models are no better than that.
+  // By what share of the pace a plan has to be faster, or less where computation takes long. Models
+  // are no better than that.
   static constexpr double usual_margin = 0.015;
 
   // link, node_of, rules: as of Selector. Throws ScheduleError if ranks < 1, or one of them makes

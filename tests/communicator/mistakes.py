@@ -174,6 +174,7 @@ ENVIRONMENT = [
         for name, value, words in [
             ("ALGORITHM", "rng", "ALGORITHM: .*got 'rng'; did you mean 'ring'"),
             ("CLOCK_SKEW_S", "soon", "CLOCK_SKEW_S: .*got 'soon'"),
+            ("CONNECTIONS", "17", "CONNECTIONS: .*number from 1 to 16, got '17'"),
             ("MONITOR", "no", "MONITOR: expected 0 or 1, got 'no'"),
             ("SCRATCH_BYTES", "1.5", r"SCRATCH_BYTES: .*whole number >= 1, got '1\.5'"),
             ("SECRET", "short", "SECRET.*: expected at least 16 bytes, got 5"),

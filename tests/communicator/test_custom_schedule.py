@@ -20,10 +20,10 @@ from tests.communicator.reference import (
     contributions,
     expected,
 )
+from tests.processes import LINK
 from tests.threads import errors_on_threads, on_threads
 
 RANKS = [1, 2, 3, 4, 5, 8]
-LINK = pat.Link(20e-6, 2e9)
 
 
 @pytest.fixture(scope="module", name="communicators_of")

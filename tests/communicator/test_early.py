@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import patallreduce as pat
+from tests.processes import LINK
 from tests.threads import on_threads
 
-LINK = pat.Link(20e-6, 2e9)
 COUNT = 1_000_000
 LATE = {"algorithm": "slt", "arrivals_s": [0.0, 0.0, 0.0, 1.0], "segments": 64}
 

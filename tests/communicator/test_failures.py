@@ -8,10 +8,9 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
-from tests.processes import RankDiedError
+from tests.processes import LINK, RankDiedError
 from tests.threads import errors_on_threads, on_threads
 
-LINK = pat.Link(20e-6, 2e9)
 ONES = {"algorithm": "ring", "segments": 2, "timeout_s": 10}
 
 # What rank 1 does differently, and what the error says of it and of the others.

@@ -14,6 +14,7 @@ import torch
 
 import patallreduce as pat
 from patallreduce.communicator import host
+from tests.processes import LINK
 
 
 def sums(communicator):
@@ -57,7 +58,7 @@ def ends():
 
 def listens_nowhere():
     before = listening()
-    with pat.Communicator(timeout_s=20) as communicator:
+    with pat.Communicator(timeout_s=20, link=LINK) as communicator:
         assert listening() == before
         sums(communicator)
         assert communicator.session.transport.readable()
@@ -69,7 +70,7 @@ def test_ranks_that_share_a_host_listen_at_no_port(processes):
 
 def listens_if_told():
     before = listening()
-    with with_tcp(), pat.Communicator(timeout_s=20) as communicator:
+    with with_tcp(), pat.Communicator(timeout_s=20, link=LINK) as communicator:
         assert listening() > before
         sums(communicator)
 
@@ -90,7 +91,7 @@ def test_who_asks_for_tcp_gets_it(processes):
 def forks_a_child():
     """The child has none of its parent's connections; the parent keeps them."""
     before = ends()
-    with with_tcp(), pat.Communicator(timeout_s=20) as communicator:
+    with with_tcp(), pat.Communicator(timeout_s=20, link=LINK) as communicator:
         sums(communicator)
         during = ends()
         assert len(during - before) >= 4  # of two ranks, two workers each
@@ -121,11 +122,11 @@ def with_few_files(lacking, spare):
         with pytest.raises(
             pat.TransportError, match=f"rank {lacking}: .*file descriptors"
         ) as raised:
-            pat.Communicator(timeout_s=20)
+            pat.Communicator(timeout_s=20, link=LINK)
         assert raised.value.rank == lacking
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    with pat.Communicator(timeout_s=20) as communicator:
+    with pat.Communicator(timeout_s=20, link=LINK) as communicator:
         sums(communicator)
 
 
@@ -142,7 +143,7 @@ def just_enough_files(ranks):
     needed = host._FILES + ranks * host._FILES_PER_RANK
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + needed, hard))
     try:
-        with pat.Communicator(timeout_s=20) as communicator:
+        with pat.Communicator(timeout_s=20, link=LINK) as communicator:
             sums(communicator)
             communicator.all_reduce(torch.ones(1), async_op=True).wait()
             return len(os.listdir("/proc/self/fd")) - used, needed
@@ -167,10 +168,10 @@ def without_network(lacking):
         os.environ["UCX_NET_DEVICES"] = "none"
     try:
         with with_tcp(), pytest.raises(pat.TransportError, match="cannot reach") as raised:
-            pat.Communicator(timeout_s=20)
+            pat.Communicator(timeout_s=20, link=LINK)
     finally:
         os.environ.pop("UCX_NET_DEVICES", None)
-    with pat.Communicator(timeout_s=20) as communicator:
+    with pat.Communicator(timeout_s=20, link=LINK) as communicator:
         sums(communicator)
     return raised.value.rank, str(raised.value)
 
@@ -184,7 +185,7 @@ def test_a_rank_without_a_network_is_named_by_all(processes, lacking):
 def in_little_shared_memory(free_bytes):
     host._free_bytes, real = lambda _: free_bytes, host._free_bytes
     try:
-        with pat.Communicator(timeout_s=20) as communicator:
+        with pat.Communicator(timeout_s=20, link=LINK) as communicator:
             sums(communicator)
             assert communicator.session.transport.readable()
             return posix_bytes()

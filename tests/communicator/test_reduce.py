@@ -15,10 +15,10 @@ from tests.communicator.reference import (
     contributions,
     expected,
 )
+from tests.processes import LINK
 from tests.threads import errors_on_threads, on_threads
 
 RANKS = [1, 2, 3, 4, 8]
-LINK = pat.Link(20e-6, 2e9)
 ALGORITHMS = sorted(pat.algorithms("reduce"))
 COUNTS = [0, 1, 7, 1000]
 

@@ -18,9 +18,9 @@ from tests.communicator.reference import (
     expected,
     times_s,
 )
+from tests.processes import LINK
 
 RANKS = [2, 3, 4, 5, 8]
-LINK = pat.Link(20e-6, 2e9)  # given, so that no test spends its time on measuring it
 
 
 def check_on_this_rank(communicator, case, seed):

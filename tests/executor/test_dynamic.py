@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import patallreduce as pat
+from tests.processes import LINK
 from tests.threads import on_threads
 
-LINK = pat.Link(20e-6, 2e9)
 COUNT = 200_003
 CALL = {"algorithm": "slt_dynamic", "segments": 16}
 

@@ -9,9 +9,9 @@ import torch
 
 import patallreduce as pat
 from patallreduce import _core
+from tests.processes import LINK
 from tests.threads import on_threads
 
-LINK = pat.Link(20e-6, 2e9)
 VERSION = 6
 HELLO, ABORT, BYE, PLANS_END, PLACES, BYE_HEARD = 0, 3, 4, 5, 6, 7  # kinds of messages
 ENDED, LATE, _, DIFFERS = range(4)  # kinds of failures

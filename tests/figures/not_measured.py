@@ -27,6 +27,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "messages of 2 ms or more are planned": "a limit in the sources, _may_plan",
         "waits for a plan for 5 s": "a limit in the sources, longest_wait_for_plan_s",
         "a margin of 0.06 M*beta": "a constant of the selector",
+        "win 1.5 % of an iteration": "a constant of the planner",
         "more than 1 % of the loop's time": "a limit in the sources, most_trials_cost",
         "4 ranks at 1 Gbit/s on two cores": "a job that was drawn",
         "overhead 2 ms less and the iteration 4 ms longer": "read off once, no record is kept",

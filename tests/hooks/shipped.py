@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 import patallreduce as pat
+from tests.processes import LINK
 
 
 def on_cpu(value: Any) -> Any:
@@ -52,7 +53,7 @@ def hooked(handles: list[pat.hooks.Handle] | None) -> Iterator[None]:
     def init(self, module, device_ids=None, output_device=None, *args, **kwargs):
         make(self, module, None, None, *args, **kwargs)
         if handles is not None:
-            handles.append(pat.register(self, timeout_s=20))
+            handles.append(pat.register(self, timeout_s=20, link=LINK))
 
     def to(self, *args, **kwargs):
         return module_to(self, *["cpu" if type(a) is int else on_cpu(a) for a in args], **kwargs)

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from tests.hooks.models import batch, mlp
+from tests.processes import LINK
 
 SIGNAL_AFTER_S = 0.5
 
@@ -34,7 +35,7 @@ class Terminated(SystemExit):
 def interrupted(number, leaves):
     """Rank 1 makes no backward pass; rank 0 gets a signal in its own."""
     ddp_model = of_several_buckets()
-    handle = pat.register(ddp_model, timeout_s=20, leaves=leaves)
+    handle = pat.register(ddp_model, timeout_s=20, leaves=leaves, link=LINK)
     rank = dist.get_rank()
     if leaves is None:
         train_until_rebuilt(ddp_model)
@@ -98,7 +99,7 @@ def fails(view, monitor):
     handle.close()
 
     again = DistributedDataParallel(copied)
-    handle = pat.register(again, timeout_s=20)
+    handle = pat.register(again, timeout_s=20, link=LINK)
     again(batch("mlp", rank, 4)).sum().backward()
     handle.close()
     return str(raised.value)

@@ -19,6 +19,7 @@ from tests.hooks.models import (
     mlp,
     model_and_batch,
 )
+from tests.processes import LINK
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}  # another order of summation
 
@@ -29,7 +30,7 @@ def pair(model, **ddp_arguments):
     modules = model(), model()
     modules[1].load_state_dict(modules[0].state_dict())
     plain, ours = (DistributedDataParallel(m, **ddp_arguments) for m in modules)
-    return plain, ours, pat.register(ours, algorithm="ring", timeout_s=20)
+    return plain, ours, pat.register(ours, algorithm="ring", timeout_s=20, link=LINK)
 
 
 def assert_same_gradients(plain, ours):
@@ -254,7 +255,7 @@ def compressed(wrapper, dtype):
     modules = mlp(), mlp()
     modules[1].load_state_dict(modules[0].state_dict())
     plain, ours = (DistributedDataParallel(m, bucket_cap_mb=0.1) for m in modules)
-    state = pat.hooks.State(algorithm="ring", timeout_s=20)
+    state = pat.hooks.State(algorithm="ring", timeout_s=20, link=LINK)
     for ddp_model, hook_state, hook in (
         (plain, None, default_hooks.allreduce_hook),
         (ours, state, pat.hooks.allreduce_hook),
@@ -323,7 +324,7 @@ def test_torch_compile(processes):
 def logging_names_the_hook():
     model, inputs = model_and_batch("mlp", dist.get_rank(), 0)
     ddp_model = DistributedDataParallel(model)
-    handle = pat.register(ddp_model, timeout_s=20)
+    handle = pat.register(ddp_model, timeout_s=20, link=LINK)
     ddp_model(inputs).sum().backward()
     name = ddp_model._get_ddp_logging_data()["comm_hook"]
     handle.close()

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from tests.hooks.models import TiedEmbedding, batch, mlp
-from tests.processes import RankDiedError
+from tests.processes import LINK, RankDiedError
 
 
 def train_until_rebuilt(ddp_model):
@@ -35,7 +35,7 @@ def bad_arguments():
     ):
         with pytest.raises(error, match=match):
             pat.register(ddp_model, **({"timeout_s": 20.0} | arguments))
-    handle = pat.register(ddp_model, timeout_s=20)  # the refusals left nothing behind
+    handle = pat.register(ddp_model, timeout_s=20, link=LINK)  # the refusals left nothing behind
     ddp_model(batch("mlp", dist.get_rank(), 0)).sum().backward()
     handle.close()
 
@@ -56,7 +56,7 @@ class Complex(nn.Module):
 def complex_parameters():
     ddp_model = DistributedDataParallel(Complex())
     with pytest.raises(TypeError, match=r"parameter weight: .*torch\.complex64"):
-        pat.register(ddp_model, timeout_s=20)
+        pat.register(ddp_model, timeout_s=20, link=LINK)
 
 
 def test_complex_parameters_are_refused_by_register(processes):
@@ -112,7 +112,7 @@ def test_a_rank_without_a_backward_pass(processes, absent):
 
 def gives_up(odd_rank):
     ddp_model = DistributedDataParallel(mlp(), bucket_cap_mb=0.1)
-    handle = pat.register(ddp_model, timeout_s=20)
+    handle = pat.register(ddp_model, timeout_s=20, link=LINK)
     rank = dist.get_rank()
     train_until_rebuilt(ddp_model)
     if rank == odd_rank:
@@ -132,7 +132,7 @@ def test_a_rank_that_gives_up_ends_the_others_backward(processes):
 
 def dies(odd_rank):
     ddp_model = DistributedDataParallel(mlp())
-    handle = pat.register(ddp_model, timeout_s=20)
+    handle = pat.register(ddp_model, timeout_s=20, link=LINK)
     rank = dist.get_rank()
     train_until_rebuilt(ddp_model)
     if rank == odd_rank:
@@ -155,7 +155,7 @@ def test_a_killed_rank_ends_the_others_backward(processes):
 def different_models():
     """More elements on rank 1: DDP itself would find out, so the check of shapes is bypassed."""
     ddp_model = DistributedDataParallel(nn.Linear(4, 4), process_group=dist.group.WORLD)
-    handle = pat.register(ddp_model, algorithm="ring", segments=2, timeout_s=10)
+    handle = pat.register(ddp_model, algorithm="ring", segments=2, timeout_s=10, link=LINK)
     hook = pat.hooks.allreduce_hook
     assert hook.__name__ == "allreduce_hook"
     handle.state.segments = 2 + dist.get_rank()  # the settings differ, as by a user's mistake
@@ -172,7 +172,7 @@ def test_different_settings_on_two_ranks_end_the_backward_of_both(processes):
 
 def after_close():
     ddp_model = DistributedDataParallel(mlp())
-    handle = pat.register(ddp_model, timeout_s=10)
+    handle = pat.register(ddp_model, timeout_s=10, link=LINK)
     ddp_model(batch("mlp", dist.get_rank(), 0)).sum().backward()
     handle.close()
     with pytest.raises(pat.TransportError, match=r"closed"):

@@ -7,6 +7,7 @@ import torch
 
 import patallreduce as pat
 from tests.hooks.models import assert_equal_on_all_ranks, train
+from tests.processes import LINK
 
 ITERATIONS = 100
 USUAL = {"ring", "slt", "slt_dynamic", "prr", "reproducible"}
@@ -33,7 +34,9 @@ def losses_with(model, algorithm):
     def install(ddp_model):
         arrivals_s = [0.0] * (torch.distributed.get_world_size() - 1) + [0.5]
         handles.append(
-            pat.register(ddp_model, algorithm=algorithm, arrivals_s=arrivals_s, timeout_s=30)
+            pat.register(
+                ddp_model, algorithm=algorithm, arrivals_s=arrivals_s, timeout_s=30, link=LINK
+            )
         )
 
     losses, parameters = train(model, ITERATIONS, install, **DDP_ARGUMENTS[model])

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from tests.hooks.models import assert_equal_on_all_ranks, batch, gradients, mlp
-from tests.processes import RankDiedError
+from tests.processes import LINK, RankDiedError
 
 
 class Breakable(nn.Module):
@@ -88,7 +88,7 @@ ENDS = [closes, closes_and_tries, fails, fails_in_the_midst]
 
 def registered_again(ends, ddp_arguments, trains_first, monitor):
     plain, ours = same_twice(**ddp_arguments)
-    settings = {"timeout_s": 20, "monitor": monitor}
+    settings = {"timeout_s": 20, "monitor": monitor, "link": LINK}
     first = pat.register(ours, **settings)
     if trains_first:
         assert_averages(plain, ours)
@@ -130,7 +130,7 @@ def test_with_unused_parameters(processes, ends):
 def other_group(shrinks):
     rank = dist.get_rank()
     plain, ours = same_twice()
-    first = pat.register(ours, timeout_s=20)
+    first = pat.register(ours, timeout_s=20, link=LINK)
     assert_averages(plain, ours)
     group = dist.new_group([0, 1] if shrinks else None)
     if shrinks and rank == 2:
@@ -140,7 +140,7 @@ def other_group(shrinks):
         ddp_model._update_process_group(group)
     with pytest.raises(RuntimeError, match="process group was changed"):
         ours(batch("mlp", rank, 0)).sum().backward()
-    second = pat.register(ours, timeout_s=20)
+    second = pat.register(ours, timeout_s=20, link=LINK)
     assert second.communicator.ranks == 2 if shrinks else 3
     for i in range(3):
         for ddp_model in (plain, ours):
@@ -158,7 +158,7 @@ def test_another_process_group(processes, shrinks):
 def a_rank_is_lost():
     rank = dist.get_rank()
     plain, ours = same_twice()
-    pat.register(ours, timeout_s=20)
+    pat.register(ours, timeout_s=20, link=LINK)
     assert_averages(plain, ours)
     dist.barrier()
     if rank == 2:
@@ -168,7 +168,7 @@ def a_rank_is_lost():
     group = dist.new_group([0, 1], use_local_synchronization=True)
     for ddp_model in (plain, ours):
         ddp_model._update_process_group(group)
-    again = pat.register(ours, timeout_s=20)
+    again = pat.register(ours, timeout_s=20, link=LINK)
     for i in range(3):
         for ddp_model in (plain, ours):
             ddp_model.zero_grad()
@@ -190,14 +190,14 @@ def by_hand(state_of):
     assert_averages(plain, ours)
     if state is not None:
         with pytest.raises(RuntimeError, match=r"patallreduce's already.*State.release\(\)"):
-            pat.register(ours, timeout_s=20)
+            pat.register(ours, timeout_s=20, link=LINK)
         state.release()
-    handle = pat.register(ours, timeout_s=20)
+    handle = pat.register(ours, timeout_s=20, link=LINK)
     assert_averages(plain, ours)
     assert len(handle.communicator.stats()) >= 3
     fails(ours, handle)
     dist.barrier()
-    again = pat.register(ours, timeout_s=20)
+    again = pat.register(ours, timeout_s=20, link=LINK)
     assert_averages(plain, ours)
     again.close()
 
@@ -209,7 +209,7 @@ def test_a_hook_registered_by_hand(processes, state_of):
 
 def to_leaves_and_back():
     plain, ours = same_twice()
-    leafy = pat.register(ours, leaves=4, timeout_s=20)
+    leafy = pat.register(ours, leaves=4, timeout_s=20, link=LINK)
     for i in range(2):
         ours.zero_grad()
         for leaf in leafy.leaves:
@@ -218,10 +218,10 @@ def to_leaves_and_back():
     ours.zero_grad()
     next(loop)
     leafy.close()
-    plainly = pat.register(ours, timeout_s=20)
+    plainly = pat.register(ours, timeout_s=20, link=LINK)
     assert_averages(plain, ours)
     plainly.close()
-    again = pat.register(ours, leaves=4, timeout_s=20)
+    again = pat.register(ours, leaves=4, timeout_s=20, link=LINK)
     ours.zero_grad()
     plain.zero_grad()
     for leaf in again.leaves:
@@ -240,18 +240,18 @@ def test_with_leaves_and_without(processes):
 def copies():
     """A copy has no hook, though torch's list says so: it is registered as a new model."""
     plain, ours = same_twice()
-    handle = pat.register(ours, timeout_s=20)
+    handle = pat.register(ours, timeout_s=20, link=LINK)
     assert_averages(plain, ours)
     saved = io.BytesIO()
     torch.save(ours, saved)
     saved.seek(0)
     for copied in (copy.deepcopy(ours), torch.load(saved, weights_only=False)):
-        of_copy = pat.register(copied, timeout_s=20, algorithm="slt")
+        of_copy = pat.register(copied, timeout_s=20, link=LINK, algorithm="slt")
         assert of_copy.state is not handle.state
         assert_averages(plain, copied)
         assert any("slt" in record["call"] for record in of_copy.communicator.stats())
         of_copy.close()
-        again = pat.register(copied, timeout_s=20, algorithm="slt")
+        again = pat.register(copied, timeout_s=20, link=LINK, algorithm="slt")
         assert again.state is of_copy.state
         assert_averages(plain, copied)
         again.close()
@@ -266,10 +266,10 @@ def test_copies(processes):
 
 def collected():
     _, ours = same_twice()
-    handle = pat.register(ours, timeout_s=20)
+    handle = pat.register(ours, timeout_s=20, link=LINK)
     ours(batch("mlp", dist.get_rank(), 0)).sum().backward()
     handle.close()
-    handle = pat.register(ours, timeout_s=20)
+    handle = pat.register(ours, timeout_s=20, link=LINK)
     ours(batch("mlp", dist.get_rank(), 0)).sum().backward()
     communicator = handle.communicator
     left = weakref.ref(ours)

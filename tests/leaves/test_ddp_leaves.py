@@ -12,8 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from patallreduce.leaves.sampler import LeafSampler
+from tests.processes import LINK
 
-LINK = pat.Link(20e-6, 2e9)
 IMAGES, CLASSES, FEATURES = 600, 5, 40
 X = torch.ones(2, 3)
 

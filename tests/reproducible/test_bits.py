@@ -10,11 +10,11 @@ import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator.connections import Connections
 from patallreduce.communicator.session import Session
+from tests.processes import LINK
 from tests.reproducible.cases import FLOATS, INTEGERS, contributions, differing, expected
 from tests.threads import on_threads
 
 RANKS = [*range(1, 10), 16]
-LINK = pat.Link(20e-6, 2e9)
 
 
 def delayed_loopback(ranks):

@@ -10,8 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import patallreduce as pat
 from patallreduce.communicator.settler import Arguments
+from tests.processes import LINK
 
-LINK = pat.Link(20e-6, 2e9)
 SLOW_LINK = pat.Link(50e-6, 25e6)  # where "auto" would be planned
 
 

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 import patallreduce as pat
+from tests.processes import LINK
 from tests.tree_sum.reference import DISTRIBUTIONS, bits, elements, tree
-
-LINK = pat.Link(20e-6, 2e9)
 
 
 def tree_sums(counts_of_elements):
