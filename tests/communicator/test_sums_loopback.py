@@ -92,7 +92,7 @@ def test_every_op_size_and_algorithm(communicators_of, ranks, dtype, ops):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("ranks", [1, 2, 5, 8])
 def test_a_million_elements(communicators_of, ranks, algorithm):
     plan = random_plan(random.Random(ranks), ranks, 1_000_003, algorithm)
     for dtype, async_op in ((torch.float32, False), (torch.bfloat16, True)):

@@ -142,7 +142,7 @@ def chosen_by_default():
         return communicator.link, communicator.stats()[-1]["call"]
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("ranks", [2, 3, 5])
 def test_defaults(processes, ranks):
     outcomes = processes.run(ranks, chosen_by_default)
     assert len(set(outcomes)) == 1, "every rank measured and chose the same"
