@@ -1,37 +1,34 @@
 """The command line's figures are the library's; what cannot be is said without a traceback."""
 
-import sys
-
 import pytest
 
 import patallreduce as pat
-from patallreduce import __main__
 from patallreduce.pricing.bucket import Bucket, make_schedule
 from patallreduce.text.units import bytes_text, ms_text, parse_bytes, parse_rate
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(command):
     def run(*arguments):
-        words = [word for argument in arguments for word in str(argument).split()]
-        monkeypatch.setattr(sys, "argv", ["patallreduce", "simulate", *words])
-        __main__.main()
-        return capsys.readouterr().out
+        status, said = command("simulate", *words(arguments))
+        assert status == 0, said
+        return said
 
     return run
 
 
 @pytest.fixture
-def failing(run, capsys):
+def failing(command):
     def failing(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            run(*arguments)
-        assert ended.value.code == 2
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
+        status, said = command("simulate", *words(arguments))
+        assert status == 2
         return said
 
     return failing
+
+
+def words(arguments):
+    return [word for argument in arguments for word in str(argument).split()]
 
 
 def figure(said, name):

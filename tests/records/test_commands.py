@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from patallreduce import __main__
 from patallreduce.records.files import save_iterations
 
 
@@ -21,23 +20,20 @@ def records(tmp_path, make_iteration):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(command):
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["patallreduce", *map(str, arguments)])
-        __main__.main()
-        return capsys.readouterr().out
+        status, said = command(*arguments)
+        assert status == 0, said
+        return said
 
     return run
 
 
 @pytest.fixture
-def failing(run, capsys):
+def failing(command):
     def failing(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            run(*arguments)
-        assert ended.value.code == 2
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
+        status, said = command(*arguments)
+        assert status == 2
         return said
 
     return failing
@@ -84,18 +80,18 @@ def test_a_report_without_plotly_says_what_to_install(failing, records, monkeypa
     assert "pip install 'patallreduce[report]'" in said
 
 
-@pytest.mark.parametrize("command", ["plot", "report", "stragglers", "trace"])
-def test_bad_files_are_named(failing, tmp_path, make_iteration, command):
+@pytest.mark.parametrize("name", ["plot", "report", "stragglers", "trace"])
+def test_bad_files_are_named(failing, tmp_path, make_iteration, name):
     absent, empty, wrong, cut = (tmp_path / name for name in ("absent", "empty", "wrong", "cut"))
     empty.write_text("")
     whole = json.dumps(make_iteration().to_dict()).replace("NaN", "null")
     cut.write_text(whole + "\n" + whole[:-20])
     wrong.write_text('{"iteration": 0}\n')
 
-    assert "No such file" in failing(command, absent)
-    assert f"{empty}: no iterations" in failing(command, empty)
-    assert f"{wrong}, line 1: not a record of an iteration" in failing(command, wrong)
-    assert f"{cut}, line 2: expected JSON" in failing(command, cut)
+    assert "No such file" in failing(name, absent)
+    assert f"{empty}: no iterations" in failing(name, empty)
+    assert f"{wrong}, line 1: not a record of an iteration" in failing(name, wrong)
+    assert f"{cut}, line 2: expected JSON" in failing(name, cut)
 
 
 def test_a_suffix_that_cannot_be_drawn_is_refused(failing, records, tmp_path):

@@ -1,14 +1,13 @@
 """Schedules in print: CLV16's Table 2, and that no message is lost in a table."""
 
 import re
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import patallreduce as pat
-from patallreduce import Schedule, Step, __main__
+from patallreduce import Schedule, Step
 
 # The cells are CLV16's but for the slips that tests/algorithms/test_clairvoyant.py names. The paper
 # counts rounds from 1, says I and O for recv and send and an upside-down T for a dot, and no "=".
@@ -30,11 +29,9 @@ def test_table_2():
     assert str(pat.schedule("clairvoyant", 4, 4, collective="reduce")) == TABLE_2
 
 
-def test_the_command_prints_it(monkeypatch, capsys):
+def test_the_command_prints_it(command):
     words = "schedule clairvoyant --ranks 4 --segments 4"
-    monkeypatch.setattr(sys, "argv", ["patallreduce", *words.split()])
-    __main__.main()
-    assert capsys.readouterr().out == TABLE_2 + "\n"
+    assert command(*words.split()) == (0, TABLE_2 + "\n")
 
 
 @pytest.mark.parametrize(
@@ -53,17 +50,16 @@ def test_the_command_prints_it(monkeypatch, capsys):
         ),
     ],
 )
-def test_the_command_takes_what_a_schedule_depends_on(monkeypatch, capsys, words, said):
-    monkeypatch.setattr(sys, "argv", ["patallreduce", *words.split()])
-    __main__.main()
-    assert said in capsys.readouterr().out
+def test_the_command_takes_what_a_schedule_depends_on(command, words, said):
+    status, printed = command(*words.split())
+    assert status == 0
+    assert said in printed
 
 
-def test_the_command_names_what_it_does_not_know(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["patallreduce", "schedule", "rnig"])
-    with pytest.raises(SystemExit):
-        __main__.main()
-    assert "unknown algorithm 'rnig'; known: binary_broadcast" in capsys.readouterr().err
+def test_the_command_names_what_it_does_not_know(command):
+    status, said = command("schedule", "rnig")
+    assert status == 2
+    assert "unknown algorithm 'rnig'; known: binary_broadcast" in said
 
 
 def rows_of(printed):
