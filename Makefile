@@ -153,11 +153,21 @@ lint: .venv/ready $(TYPED)
 	@echo "clang-format --dry-run --Werror of all C++"
 	@$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(NATIVE_TESTS) $(FAKES) $(BENCHMARKED)
 
+# Files that include those of one folder of csrc each, for most of a compiler's work is what these share;
+# what is written for one instruction set stays a file of its own.
+ONE_SET := $(filter %/avx2.cpp %/avx512.cpp,$(NATIVE))
+SHARING := $(filter-out $(ONE_SET),$(filter csrc/%.cpp,$(NATIVE)))
+together = $(patsubst %/,build/together/%.cpp,$(sort $(dir $(filter $(SHARING),$(1))))) $(filter-out $(SHARING),$(1))
+.PRECIOUS: build/together/%.cpp
+build/together/%.cpp: %
+	@mkdir -p $(@D)
+	@for file in $(sort $(filter $(SHARING),$(wildcard $*/*.cpp))); do echo "#include \"$${file#csrc/}\""; done > $@
+
 # The core without Python under the sanitizers; SEED=... repeats a run. `strict` is at -O0, where
 # nothing is inlined, and linked as a whole: a name defined twice is an error.
 SEED ?= 1
 LIBUCX = $(dir $(shell $(BIN)/python -c 'import libucx; print(libucx.__file__)'))
-SANITIZED := $(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(filter tests/native/%,$(NATIVE_TESTS)))
+SANITIZED := $(call together,$(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(filter tests/native/%,$(NATIVE_TESTS))))
 STRICT := @tests/native/strict.flags
 export TSAN_OPTIONS := halt_on_error=1
 # Of thread-local memory of a loaded library GCC 12's runtime guesses the length from what lies before
@@ -200,8 +210,8 @@ interleavings: .venv/ready
 	seq $(FIRST) 10000 $$(($(FIRST) + $(SEEDS) - 1)) | \
 	  xargs -P $(JOBS) -I{} build/simulated/interleavings {} 10000
 
-INTERLEAVED := $(filter csrc/executor/%.cpp csrc/schedule/%.cpp csrc/algorithms/%.cpp csrc/pricing/%.cpp \
-  csrc/reduction/%.cpp tests/interleavings/%.cpp,$(NATIVE) $(NATIVE_TESTS))
+INTERLEAVED := $(call together,$(filter csrc/executor/%.cpp csrc/schedule/%.cpp csrc/algorithms/%.cpp \
+  csrc/pricing/%.cpp csrc/reduction/%.cpp tests/interleavings/%.cpp,$(NATIVE) $(NATIVE_TESTS)))
 SIMULATED := -std=c++17 -O1 -g1 -DPATALLREDUCE_SIMULATED_TIME -D_GLIBCXX_ASSERTIONS -ffp-contract=off
 build/simulated/standard.h.gch: csrc/standard.h
 	@mkdir -p $(@D)
@@ -218,7 +228,7 @@ build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 # Needs clang 16 or newer with its libFuzzer (Debian: clang-19, libclang-rt-19-dev).
 FUZZ_S ?= 600
 CLANG ?= clang++-19
-FUZZED := $(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE)) csrc/transport/sockets.cpp
+FUZZED := $(call together,$(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE))) csrc/transport/sockets.cpp
 fuzz: .venv/ready
 	$(MAKE) --no-print-directory -j $(JOBS) build/fuzz/engine build/fuzz/leader INCLUDE=$(LIBUCX)include
 	for one in engine leader; do \

@@ -70,7 +70,7 @@ class Build(build_ext):
     def build_extension(self, ext: Extension) -> None:
         """Compile and link the core, or the kernels, file by file side by side."""
         if not ext.name.endswith(KERNELS):
-            ext.sources = with_few_bindings(ext.sources, Path(self.build_temp))
+            ext.sources = compiled_together(ext.sources, Path(self.build_temp) / "together")
             self.compile_standard_header(ext)
             super().build_extension(ext)
             return
@@ -127,16 +127,29 @@ class Build(build_ext):
             ext.extra_compile_args = [*ext.extra_compile_args, "-include", str(header)]
 
 
-def with_few_bindings(sources: list[str], folder: Path) -> list[str]:
-    """The same, with all bindings in few files: pybind11 costs each file some seconds."""
-    bindings = sorted(source for source in sources if Path(source).parent.name == "bindings")
-    others = [source for source in sources if source not in bindings]
+def compiled_together(sources: list[str], folder: Path) -> list[str]:
+    """Files that include those of one folder of csrc each, the longest first.
+
+    Most of a compiler's work is what the files of a folder share. The bindings, which take longest,
+    are a few files, and what is written for one instruction set stays a file of its own.
+    """
+    parts: dict[str, list[str]] = {}
+    for number, source in enumerate(sources):
+        path = Path(source)
+        name = "_".join(path.parent.parts[1:])
+        if path.stem.startswith("avx"):
+            name += f"_{path.stem}"
+        elif name == "bindings":
+            name += f"_{number % BINDINGS}"
+        parts.setdefault(name, []).append(source)
     folder.mkdir(parents=True, exist_ok=True)
-    few = [folder / f"bindings_{number}.cpp" for number in range(BINDINGS)]
-    for number, file in enumerate(few):
-        lines = [f'#include "{Path(source).resolve()}"\n' for source in bindings[number::BINDINGS]]
+    lengths = {}
+    for name, those in parts.items():
+        file = folder / f"{name}.cpp"
+        lines = [f'#include "{Path(source).relative_to("csrc").as_posix()}"\n' for source in those]
         file.write_text("".join(lines), encoding="utf-8")
-    return [*map(str, few), *others]  # the longest first
+        lengths[str(file)] = sum(Path(source).stat().st_size for source in those)
+    return sorted(lengths, key=lambda file: ("bindings" in file, lengths[file]), reverse=True)
 
 
 def build_jobs() -> int:

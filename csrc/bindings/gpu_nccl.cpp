@@ -66,10 +66,11 @@ std::shared_ptr<StreamExecutor> make_executor(const std::string& library, const 
   return make_owned<StreamExecutor>(std::move(gpu), std::move(lanes));
 }
 
-std::shared_ptr<NcclCarrier> make_carrier(std::shared_ptr<Engine> engine,
-                                          const std::string& library, const std::string& nccl,
-                                          int device, const std::vector<std::string>& unique_ids,
-                                          double timeout_s) {
+std::shared_ptr<NcclCarrier> make_nccl_carrier(std::shared_ptr<Engine> engine,
+                                               const std::string& library, const std::string& nccl,
+                                               int device,
+                                               const std::vector<std::string>& unique_ids,
+                                               double timeout_s) {
   py::gil_scoped_release release;
   auto gpu = std::make_unique<Device>(CudaLibrary::open(library), device);
   auto lanes = connect_lanes(*gpu, nccl, unique_ids, engine->rank(), engine->ranks(), timeout_s);
@@ -170,8 +171,8 @@ void bind_carrier(py::module_& m) {
   py::class_<NcclCarrier, std::shared_ptr<NcclCarrier>>(
       m, "NcclCarrier",
       "Carries an engine's collectives of a GPU's memory over NCCL, queued like work of a stream.")
-      .def(py::init(&make_carrier), "engine"_a, "library"_a, "nccl"_a, "device"_a, "unique_ids"_a,
-           "timeout_s"_a)
+      .def(py::init(&make_nccl_carrier), "engine"_a, "library"_a, "nccl"_a, "device"_a,
+           "unique_ids"_a, "timeout_s"_a)
       .def(
           "submit",
           [](NcclCarrier& carrier, Address home, const Call& call, Address stream,

@@ -19,8 +19,9 @@ namespace {
 
 using namespace pybind11::literals;
 
-std::shared_ptr<StagedCarrier> make_carrier(std::shared_ptr<Engine> engine,
-                                            const std::string& library, int device, bool direct) {
+std::shared_ptr<StagedCarrier> make_staged_carrier(std::shared_ptr<Engine> engine,
+                                                   const std::string& library, int device,
+                                                   bool direct) {
   py::gil_scoped_release release;
   auto gpu = std::make_shared<const Device>(CudaLibrary::open(library), device);
   return make_owned<StagedCarrier>(std::move(engine), std::move(gpu), direct);
@@ -50,7 +51,7 @@ void bind_gpu_staged(py::module_& m) {
   py::class_<StagedCarrier, std::shared_ptr<StagedCarrier>>(
       m, "StagedCarrier",
       "Carries an engine's collectives on a GPU's memory, queued like work of a stream.")
-      .def(py::init(&make_carrier), "engine"_a, "library"_a, "device"_a, "direct"_a)
+      .def(py::init(&make_staged_carrier), "engine"_a, "library"_a, "device"_a, "direct"_a)
       .def(
           "submit",
           [](StagedCarrier& carrier, Address data, const Call& call, Address stream,

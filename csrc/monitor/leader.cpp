@@ -10,7 +10,6 @@ namespace patallreduce::monitor {
 
 namespace {
 
-constexpr std::size_t most_loops = 256;
 // Iterations that a rank can be ahead of the leader's own: an engine has no more calls in flight.
 // Who says more lies.
 constexpr std::int64_t most_ahead = 1024;

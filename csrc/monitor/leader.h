@@ -23,6 +23,7 @@
 // at in every 16th iteration, once all ranks have arrived.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,6 +44,8 @@ namespace patallreduce::monitor {
 
 using schedule::ScheduleKey;
 using selection::IterationPlan;
+
+constexpr std::size_t most_loops = 256;  // that are known at once
 
 class Leader {
  public:

@@ -21,7 +21,6 @@ constexpr double first_ping_interval_s = 1e-3;
 constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
 constexpr int most_first_pings = 1000;  // the leader may be a while in coming
-constexpr std::size_t most_loops = 256;
 // Shares of the leader's time.
 constexpr double most_catching_up = 0.25, most_confirming = 0.005;
 // To be told by a rank that was told itself takes a latency and a thread that wakes up, in which

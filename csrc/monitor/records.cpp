@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t most_kept = 1024;
 constexpr std::size_t most_values = 1 << 20;  // of all kept together, roughly: 8 MB and a few times
-constexpr std::size_t most_edges = 16;        // of an iteration
+constexpr std::size_t most_recorded_edges = 16;  // of an iteration
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void Records::take(int rank, const EdgeReached& report) {
       progress.begin(), progress.end(), report.fraction,
       [](const EdgeRecord& before, double fraction) { return before.fraction < fraction; });
   if (edge == progress.end() || edge->fraction != report.fraction) {
-    if (progress.size() >= most_edges) return;
+    if (progress.size() >= most_recorded_edges) return;
     edge = progress.insert(edge, {report.fraction, unknown()});
   }
   edge->at_s[rank] = report.at_s;

@@ -8,7 +8,7 @@ namespace patallreduce::prediction {
 
 namespace {
 
-constexpr double newest_share = 0.3;
+constexpr double newest_report_share = 0.3;
 constexpr double usual = 0.5;  // reported in more than half of the recent iterations
 
 }  // namespace
@@ -38,7 +38,7 @@ void Edges::learn(double arrival_s) {
     if (learned.offset_s.count() == 0) {
       if (came) learned.reported = 1;
     } else {
-      learned.reported += newest_share * (double(came) - learned.reported);
+      learned.reported += newest_report_share * (double(came) - learned.reported);
     }
     if (!came) continue;
     learned.offset_s.add(now_[slot].offset_s);

@@ -7,7 +7,7 @@ namespace patallreduce::prediction {
 
 namespace {
 
-constexpr double newest_share = 0.3;
+constexpr double newest_value_share = 0.3;
 constexpr int phase_memory = 20;  // a phase's mean still follows slow drift
 // With few values the deviation is itself doubtful: within 2 % is always the same phase.
 constexpr double band_deviations = 3;
@@ -16,7 +16,7 @@ constexpr double band_share = 0.02;
 }  // namespace
 
 void History::add(double value) {
-  exponential_ = count_ == 0 ? value : exponential_ + newest_share * (value - exponential_);
+  exponential_ = count_ == 0 ? value : exponential_ + newest_value_share * (value - exponential_);
   const double before = count_ == 0 ? value : last();
   recent_[count_ % window] = value;
   // Wraps far from int's end, and keeps both the place in the window and "more than a window".

@@ -10,8 +10,8 @@ namespace patallreduce::prediction {
 
 namespace {
 
-constexpr double newest_share = 0.4;
-constexpr double common_share = 0.01;  // of an error that all ranks share
+constexpr double newest_error_share = 0.4;
+constexpr double common_error_share = 0.01;  // of an error that all ranks share
 
 }  // namespace
 
@@ -78,9 +78,10 @@ void Job::close() {
       if (errors.count == 0) continue;
       const double mean = errors.sum / errors.count;
       const double within = std::max(0.0, errors.squares / errors.count - mean * mean);
-      const double square = within + common_share * mean * mean;
-      errors.recent =
-          errors.recent < 0 ? square : errors.recent + newest_share * (square - errors.recent);
+      const double square = within + common_error_share * mean * mean;
+      errors.recent = errors.recent < 0
+                          ? square
+                          : errors.recent + newest_error_share * (square - errors.recent);
       errors.count = 0;
       errors.sum = errors.squares = 0;
     }

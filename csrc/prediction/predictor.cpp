@@ -12,7 +12,7 @@ namespace patallreduce::prediction {
 namespace {
 
 constexpr double nan_s = std::numeric_limits<double>::quiet_NaN();
-constexpr double newest_share = 0.3;
+constexpr double newest_square_share = 0.3;
 // Expected error before any has been seen, as share of the time from the start.
 constexpr double unproven_share = 0.1;
 
@@ -90,7 +90,7 @@ void Predictor::take_errors() {
     const double square = job_->square(member_, depth);
     if (square < 0) continue;
     double& recent = squares_[depth];
-    recent = recent < 0 ? square : recent + newest_share * (square - recent);
+    recent = recent < 0 ? square : recent + newest_square_share * (square - recent);
   }
   member_.said = 0;
 }

@@ -1,4 +1,4 @@
-// Costs O(steps + touched segments + edges): per segment only the last writer and the readers
+// Costs O(steps + touched segments + conflicts): per segment only the last writer and the readers
 // since then can still matter, and every writer empties that list of readers.
 #include "schedule/order.h"
 
@@ -14,20 +14,20 @@ struct Touch {
   std::vector<std::int32_t> readers;  // since `writer`
 };
 
-struct Edge {
+struct Conflict {
   std::int32_t before, after;
 };
 
-// Edges come out sorted by `after`, each pair once.
-std::vector<Edge> conflicts(const Steps& steps, int segments) {
-  std::vector<Edge> edges;
+// They come out sorted by `after`, each pair once.
+std::vector<Conflict> conflicts_of(const Steps& steps, int segments) {
+  std::vector<Conflict> conflicts;
   std::vector<Touch> touches(segments);
   std::vector<std::int32_t> found_for(steps.size(), -1);  // the last step that waits for this one
   for (std::int32_t i = 0; i < std::int32_t(steps.size()); ++i) {
     const auto wait_for = [&](std::int32_t before) {
       if (before < 0 || found_for[before] == i) return;
       found_for[before] = i;
-      edges.push_back({before, i});
+      conflicts.push_back({before, i});
     };
     for (std::int32_t s = steps[i].first; s < steps[i].last; ++s) {
       Touch& touch = touches[s];
@@ -41,7 +41,7 @@ std::vector<Edge> conflicts(const Steps& steps, int segments) {
       }
     }
   }
-  return edges;
+  return conflicts;
 }
 
 std::vector<std::int32_t> message_numbers(const Steps& steps) {
@@ -59,20 +59,21 @@ std::vector<std::int32_t> message_numbers(const Steps& steps) {
 }  // namespace
 
 Order order_of(const Steps& steps, int segments) {
-  const std::vector<Edge> edges = conflicts(steps, segments);
+  const std::vector<Conflict> conflicts = conflicts_of(steps, segments);
   Order order;
   order.waits.assign(steps.size(), 0);
   order.unlocks_begin.assign(steps.size() + 1, 0);
-  for (const Edge& edge : edges) {
-    ++order.waits[edge.after];
-    ++order.unlocks_begin[edge.before + 1];
+  for (const Conflict& conflict : conflicts) {
+    ++order.waits[conflict.after];
+    ++order.unlocks_begin[conflict.before + 1];
   }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     order.unlocks_begin[i + 1] += order.unlocks_begin[i];
   }
-  order.unlocks.resize(edges.size());
+  order.unlocks.resize(conflicts.size());
   std::vector<std::int32_t> next = order.unlocks_begin;
-  for (const Edge& edge : edges) order.unlocks[next[edge.before]++] = edge.after;
+  for (const Conflict& conflict : conflicts)
+    order.unlocks[next[conflict.before]++] = conflict.after;
   order.message = message_numbers(steps);
   return order;
 }

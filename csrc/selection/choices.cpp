@@ -7,7 +7,7 @@ namespace patallreduce::selection {
 
 namespace {
 
-constexpr std::size_t most_known = 512, most_usual = 64;
+constexpr std::size_t most_choices = 512, most_usual = 64;
 constexpr int usually = 3;
 
 double apart_s(const IterationForecast& forecast) {
@@ -46,7 +46,7 @@ const Chosen* Choices::note(std::vector<double> in_quanta, const IterationForeca
   usual = {chosen, again ? usual.times + 1 : 1,
            again ? std::min(usual.least_apart_s, apart_s) : apart_s,
            again ? std::max(usual.most_apart_s, apart_s) : apart_s};
-  if (known_.size() == most_known) known_.clear();
+  if (known_.size() == most_choices) known_.clear();
   return &known_.emplace(std::move(in_quanta), chosen).first->second;
 }
 

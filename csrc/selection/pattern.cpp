@@ -9,7 +9,7 @@ namespace patallreduce::selection {
 
 namespace {
 
-constexpr double quanta_per_scale = 16;
+constexpr double gap_quanta_per_scale = 16;
 constexpr double longest_gap_scales = 4;
 constexpr double errors_per_scale = 32;  // smaller ones cannot matter
 constexpr int most_error_level = 12;
@@ -26,12 +26,12 @@ double error_s(int level, double scale_s) {
 }
 
 double quantum_s(int level, double scale_s) {
-  return std::max(scale_s / quanta_per_scale, error_s(level, scale_s));
+  return std::max(scale_s / gap_quanta_per_scale, error_s(level, scale_s));
 }
 
 std::int32_t longest_gap(double quantum_s, double scale_s) {
   return static_cast<std::int32_t>(
-      std::ceil(std::max(longest_gap_scales * scale_s / quantum_s, quanta_per_scale)));
+      std::ceil(std::max(longest_gap_scales * scale_s / quantum_s, gap_quanta_per_scale)));
 }
 
 // Levels from 0 on, in whole quanta, no gap between two of them longer than `gap`.

@@ -11,7 +11,7 @@ using algorithms::Uses;
 
 namespace {
 
-constexpr int most_simulated_ranks = 32;
+constexpr int most_simulated_alone = 32;
 constexpr int many_ranks = 16;  // from here on fewer samples
 // Large enough to part choices that free the last rank alike, too small to delay it for the others.
 constexpr double average_weight = 0.1;
@@ -126,7 +126,7 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
       if (all.empty()) safe_s = estimate_s;
     }
     const bool simulates =
-        ranks_ <= most_simulated_ranks && (!has_estimate || estimate_s <= hopeless * safe_s);
+        ranks_ <= most_simulated_alone && (!has_estimate || estimate_s <= hopeless * safe_s);
     if (!simulates && !has_estimate) continue;
     ScheduleKey key = schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s);
     const double price_s = simulates ? simulated_s(candidate, key, bucket, patterns) : estimate_s;

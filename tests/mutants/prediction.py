@@ -27,7 +27,7 @@ PREDICTION = [
     Mutant(
         "errors are as small as they were at first",
         PREDICTOR,
-        "recent = recent < 0 ? square : recent + newest_share * (square - recent);",
+        "recent = recent < 0 ? square : recent + newest_square_share * (square - recent);",
         "recent = recent < 0 ? square : std::min(recent, square);",
     ),
     Mutant(
