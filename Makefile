@@ -48,7 +48,7 @@ test: .venv/ready
 test-python: .venv/ready
 	$(BIN)/python -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m 'not slow and not alone' $(OF_PROGRAMS:%=--ignore=%)
 test-programs: .venv/ready
-	$(MAKE) --no-print-directory -j $(JOBS) $(TEST_PROGRAMS) INCLUDE=$(LIBUCX)include
+	MAKEFLAGS= $(MAKE) --no-print-directory -j $(JOBS) $(TEST_PROGRAMS) INCLUDE=$(LIBUCX)include
 	$(BIN)/python -m pytest -q -m 'not slow' $(OF_PROGRAMS)
 
 # Frameworks, as the examples use them, and what an example for Kubernetes has to follow.
