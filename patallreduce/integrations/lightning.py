@@ -25,7 +25,9 @@ class AverageGradients(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Register what the strategy made of the module."""
-        self.handle = register(trainer.strategy.model, **self._arguments)
+        model = trainer.strategy.model
+        assert model is not None  # it is set up before this is called
+        self.handle = register(model, **self._arguments)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Release the communicator."""
