@@ -65,6 +65,16 @@ def test_noise_of_a_tenth_does_not_hide_the_bandwidth(latency_s, bits_per_s, see
     assert link.bytes_per_s == pytest.approx(bits_per_s / 8, rel=0.1)
 
 
+def test_what_starts_beside_the_measurement_is_no_latency():
+    """As measured where a monitor starts: the first messages take up to five times as long."""
+    disturbed = iter([5.0, 3.0] + 10 * [2.0])
+    link = Measured(300e-6, lambda size: size / 25e6, lambda: next(disturbed, 1.0)).link()
+    assert link.latency_s == pytest.approx(300e-6, rel=1e-3)
+    assert link.bytes_per_s == pytest.approx(25e6, rel=0.01)
+    for size in (65536, 10_000_000):
+        assert link.transfer_s(size) == pytest.approx(size / 25e6, rel=0.02)
+
+
 def test_bandwidth_by_size_is_found():
     """Long messages at twice the rate, as behind a protocol switch."""
 

@@ -44,6 +44,8 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
     if (!asks || loop.is_planned(id.iteration)) return std::nullopt;
     return decide(loop, id, now_s, records);
   }
+  if (loop.arrived >= 0 && id.iteration > loop.arrived)
+    all_arrived(loop, std::exchange(loop.arrived, -1), now_s);
   rank.enter(id.iteration);
   std::visit([&](const auto& r) { records.take(from, r); }, report);
   bool ahead = false;
@@ -72,7 +74,11 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
         if (!loop.ranks.learn(id.iteration, transfer_s(loop)) ||
             loop.newest_planned != id.iteration)
           return false;
-        all_arrived(loop, id.iteration, now_s);
+        // Where the next one's progress will be told, that will do: ranks compute then, and now
+        // they wait for the last result.
+        loop.arrived = id.iteration;
+        if (loop.ranks.report_progress()) return false;
+        all_arrived(loop, std::exchange(loop.arrived, -1), now_s);
         ahead = decides_ahead(loop, id.iteration + 1, now_s);
         return false;
       },

@@ -112,6 +112,7 @@ class Leader {
     std::set<std::int64_t> planned;    // iterations, but those that the leader's rank has left
     std::int64_t newest_planned = -1;  // the last of them that was decided
     std::vector<ScheduleKey> keys;     // of that plan
+    std::int64_t arrived = -1;         // iteration that is left to all_arrived()
     double plain_pace_s = 0;           // as forecast: of an iteration without plans
     prediction::Smoothed promised_s{promised_share};  // what a plan is faster than that
     std::int64_t next_look = 0;                       // iteration, where that is next to nothing

@@ -21,8 +21,6 @@ constexpr double first_ping_interval_s = 1e-3;
 constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
 constexpr int most_first_pings = 1000;  // the leader may be a while in coming
-// Shares of the leader's time.
-constexpr double most_catching_up = 0.25, most_confirming = 0.005;
 // To be told by a rank that was told itself takes a latency and a thread that wakes up, in which
 // the first one could have told about so many.
 constexpr int fan_out = 16;
@@ -53,6 +51,8 @@ void Monitor::report(Report report) {
 }
 
 void Monitor::set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded) {
+  if (rank_ == leader_rank && choose.catch_up)
+    catch_up_.start(choose.catch_up, [this](const std::string& why) { fail(why); });
   std::lock_guard lock(records_mutex_);
   leader_.set_chooser(std::move(choose), patience_s_per_byte, guarded);
 }
@@ -139,23 +139,8 @@ bool Monitor::exchange() {
   transport_->progress(events);
   for (const auto& [from, bytes] : events.control) handle(from, bytes);
   while (auto plan = overdue()) publish(std::move(*plan));
-  if (rank_ == leader_rank) catch_up();
   // A lost rank is the engine's to judge; its reports merely stop.
   return !reports.empty() || !events.empty();
-}
-
-// It takes a core of the leader's host: no more than a quarter of its time, and where a healthy job
-// gets the same answer again and again, next to nothing.
-void Monitor::catch_up() {
-  const double begun_s = now_s();
-  if (begun_s < next_catch_up_s_) return;
-  {
-    std::lock_guard lock(records_mutex_);
-    if (!leader_.catch_up(begun_s >= next_confirmation_s_)) return;
-  }
-  const double ended_s = now_s(), took_s = ended_s - begun_s;
-  next_catch_up_s_ = ended_s + took_s * (1 / most_catching_up - 1);
-  next_confirmation_s_ = ended_s + took_s * (1 / most_confirming - 1);
 }
 
 std::optional<Plan> Monitor::overdue() {
@@ -284,11 +269,13 @@ void Monitor::publish(Plan plan) {
   }
   if (!options_.planned(std::make_shared<const Plan>(std::move(plan)))) return;
   for (const int child : plan_children(rank_, ranks_)) transport_->control(child, bytes);
+  if (rank_ == leader_rank) catch_up_.wake();
 }
 
 void Monitor::close(double timeout_s) {
   if (closed_) return;
   closed_ = true;
+  catch_up_.end();
   driver_.join();
   transport_->close(timeout_s);
 }

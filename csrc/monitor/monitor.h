@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "executor/driver.h"
+#include "monitor/catch_up.h"
 #include "monitor/clock_offset.h"
 #include "monitor/host.h"
 #include "monitor/leader.h"
@@ -53,8 +54,7 @@ class Monitor final : private Driven {
   void start() { driver_.start_thread(); }
   // Never waits; from any thread; after the end it is ignored. Times as now_s().
   void report(Report report);
-  // How plans are chosen; until it is set they leave every call its own schedule. Used on the
-  // leader alone, from the monitor's thread.
+  // Once, on the leader: how plans are chosen. Until then they leave every call its own schedule.
   void set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded = true);
 
   double offset_s() const;  // from this rank's clock to the leader's
@@ -77,7 +77,6 @@ class Monitor final : private Driven {
   bool drain();
   void end(const std::string& why);
   std::optional<Plan> overdue();
-  void catch_up();
   void take(Report report);
   void tell(Report report);
   void handle(int from, const std::string& bytes);
@@ -99,7 +98,6 @@ class Monitor final : private Driven {
   int pings_ = 0;
   HostUse host_use_;
   double next_host_use_s_ = 0;
-  double next_catch_up_s_ = 0, next_confirmation_s_ = 0;
   LinkUse link_use_;
   std::string later_;  // reports, encoded, that travel with the next one a plan waits for
 
@@ -115,6 +113,7 @@ class Monitor final : private Driven {
   Records records_;
 
   bool closed_ = false;
+  CatchUp catch_up_;
   Driver driver_;  // last: its thread uses what is above
 };
 

@@ -1,18 +1,11 @@
 // Plans an iteration: how each of its buckets is reduced, so that the job goes on soonest.
 //
-// What a plan is worth is the pace of the job (selection/rollout.h). Without a plan each bucket
-// takes what suits it best where all arrive together. First it is found what is fastest from now
-// on, for good; what a change to it costs at first, such as ranks that come to be staggered, has to
-// pay within 16 iterations. Then, what is fastest this once if that follows. Either has to be
-// faster by a share of the pace, under the forecast and under samples around it, so a doubtful
-// forecast gets no plan.
-//
-// Ranks that share nodes are planned as nodes (selection/nodes.h).
-//
-// As in selection/pattern.h, forecasts that may as well be treated alike are: times count in
-// quanta, and what was chosen for the first of them is remembered. The order of ranks in a plan is
-// each forecast's own. Who cannot wait for a choice takes the usual one (selection/choices.h), and
-// has the planner work out afterwards what would have been best.
+// How that is found: selection/search.h. Ranks that share nodes are planned as nodes
+// (selection/nodes.h). As in selection/pattern.h, forecasts that may as well be treated alike are:
+// times count in quanta, and what was chosen for the first of them is remembered. The order of
+// ranks in a plan is each forecast's own. Who cannot wait for a choice takes the usual one
+// (selection/choices.h), and has the planner work out afterwards what would have been best; plans
+// do not wait for that either.
 #pragma once
 
 #include <cmath>
@@ -24,7 +17,7 @@
 
 #include "selection/choices.h"
 #include "selection/nodes.h"
-#include "selection/policy.h"
+#include "selection/search.h"
 #include "selection/selector.h"
 
 namespace patallreduce::selection {
@@ -55,8 +48,8 @@ class Planner {  // thread-safe
   // suits the forecast, or where all ranks would wait for more than most_wait of an iteration. Then
   // nothing is known of it.
   std::optional<IterationPlan> plan_at_once(const IterationForecast& forecast);
-  // Works out what the newest of these was to be. False: nothing is left, or, unless it `confirms`,
-  // that was the usual choice of several that agreed.
+  // Works out what the newest of these was to be, from any thread. False: nothing is left, or,
+  // unless it `confirms`, that was the usual choice of several that agreed.
   bool catch_up(bool confirms = true);
   double latency_s() const;
   // How wide each rank's port is, bytes per second; empty: ranks share nodes.
@@ -75,29 +68,29 @@ class Planner {  // thread-safe
     IterationForecast forecast;
     bool usual = false;
   };
+  struct WorkedOut {
+    Chosen chosen;
+    double took_s;  // of a processor
+  };
 
   std::optional<IterationPlan> plan(const IterationForecast& told, bool at_once);
-  const Chosen* work_out(Left left);
-  double scale_s(const std::vector<Bucket>& buckets) const;
-  std::vector<Way> plain(const std::vector<Bucket>& buckets);
-  std::vector<Way> ways(const Algorithm& algorithm, const std::vector<Bucket>& buckets) const;
-  void sample(std::vector<Policy>& policies, const IterationForecast& forecast, int runs,
-              double (*end_s)(const Policy&));
-  Chosen choose(const IterationForecast& forecast);
-  std::vector<ScheduleKey> keys(const Algorithm& algorithm, const IterationForecast& forecast,
-                                double quantum_s) const;
+  static WorkedOut work_out(Search& search, const IterationForecast& forecast);
+  const Chosen* note(Left left, const WorkedOut& found);
 
   const Nodes nodes_;
   const int ranks_;  // or nodes
   const double margin_, most_wait_;
-  mutable std::mutex mutex_;  // over all below
+  mutable std::mutex mutex_;  // over all below, but for what catching_up_ is over
   Link link_;
+  int network_ = 0;    // how often it was another one
   Selector selector_;  // of the link as it was at first: of calls without a plan
-  Schedules schedules_;
-  Rollout rollout_;
+  std::optional<Search> search_;
   Choices choices_;
   std::optional<Left> left_;
-  double wait_ = 0;  // for the last that was worked out, of its iteration
+  double wait_ = 0;                   // for the last that was worked out, of its iteration
+  std::mutex catching_up_;            // before mutex_
+  std::optional<Search> afterwards_;  // another one: for what was left
+  int network_of_afterwards_ = 0;
 };
 
 }  // namespace patallreduce::selection

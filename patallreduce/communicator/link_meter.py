@@ -12,12 +12,17 @@ from patallreduce import _core
 from patallreduce.communicator.calls import OPS
 from patallreduce.communicator.port_meter import measure_ports, pair_rate
 from patallreduce.communicator.tensors import dtype_of
-from patallreduce.pricing.link import Link, measure, measure_partners, measure_port_share
+from patallreduce.pricing.link import (
+    LONG_S,
+    Link,
+    measure,
+    measure_partners,
+    measure_port_share,
+)
 
 _PORT_BYTES = 1 << 20  # what rested ports let through at once does not count beside it
 _MOST_BYTES = 64 << 20
 _REPEATS = 3
-_LONG_S = 1e-3
 _ALIGNED_BYTES = 64  # segments are cut there
 _NOTHING = torch.zeros(0, dtype=torch.uint8)
 _MOST_AT_ONCE = 64  # more ranks never send to all others at once (selection/schedules.h)
@@ -60,7 +65,7 @@ class LinkMeter:
             return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
         try:
             link = self._with_partners(self._with_ports(self._measure(dtype)))
-            if not with_port_share and link.latency_s < _LONG_S:
+            if not with_port_share and link.latency_s < LONG_S:
                 return link
             return replace(link, port_share=measure_port_share(link, self._round_s))
         finally:

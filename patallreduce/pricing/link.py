@@ -99,6 +99,7 @@ def _positive(name: str, value: float) -> None:
         raise ValueError(f"Link.{name}: expected a number > 0, got {value}")
 
 
+LONG_S = 1e-3  # most of a longer latency is the wire's
 _EMPTY_BYTES = 1
 _FIRST_BYTES = 4 * 1024
 _LEAST_BYTES = 1024 * 1024  # shorter ones a rested port may let through at once
@@ -114,8 +115,8 @@ _SHORT_S = 0.05
 def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Link:
     """Measure the link by messages of growing size.
 
-    An empty message gives the latency, with everything that a message costs on this machine. Sizes
-    then grow until the transfer takes several times the latency, whatever that is, and until what
+    An empty message gives the latency, with everything that a message costs on this machine; it is
+    sent at the end, too, when whatever starts beside the measurement has started. Sizes grow until the transfer takes several times the latency, whatever that is, and until what
     a longer message adds per byte stays the same: a port that has rested may let the first bytes
     through at once (token buckets, as of virtual machines). That is the bandwidth; the sizes
     before give the transfers by size, none of which is faster: what a rested port lets through at
@@ -151,6 +152,8 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
         if enough or too_long or message_bytes * growth > _MOST_BYTES:
             break
         message_bytes *= growth
+    if latency_s < LONG_S:
+        latency_s = min(latency_s, best_s(_EMPTY_BYTES))
 
     transfers_s: list[tuple[float, float]] = []
     shortest_s = float("inf")

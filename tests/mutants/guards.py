@@ -77,7 +77,7 @@ GUARDS = [
     Mutant(
         "what was left to be worked out is not",
         MONITOR,
-        "if (!leader_.catch_up(begun_s >= next_confirmation_s_)) return;",
-        "return;",
+        "if (rank_ == leader_rank) catch_up_.wake();",
+        "",
     ),
 ]

@@ -5,6 +5,7 @@ from .mutant import Mutant
 DIRECT_EXCHANGE = "csrc/algorithms/all_reduce/direct_exchange.cpp"
 ROLLOUT = "csrc/selection/rollout.cpp"
 PLANNER = "csrc/selection/planner.cpp"
+SEARCH = "csrc/selection/search.cpp"
 SELECTOR = "csrc/selection/selector.cpp"
 
 SELECTION = [
@@ -34,25 +35,25 @@ SELECTION = [
     ),
     Mutant(
         "algorithms take turns whenever the other seems a little better",
-        PLANNER,
+        SEARCH,
         "constexpr double change_share = 0.5;",
         "constexpr double change_share = 0;",
     ),
     Mutant(
         "a change costs beside a barrier, too",
-        PLANNER,
+        SEARCH,
         "candidate->name != every.before && !every.barrier;",
         "candidate->name != every.before;",
     ),
     Mutant(
         "the margin grows with what is computed",
-        PLANNER,
+        SEARCH,
         "constexpr double most_margin = 0.06;",
         "constexpr double most_margin = HUGE_VAL;",
     ),
     Mutant(
         "buckets are grouped for whoever takes many messages",
-        PLANNER,
+        SEARCH,
         "if (messages <= most_messages && of_candidate > most_messages) continue;",
         "",
     ),
@@ -94,19 +95,19 @@ SELECTION = [
     ),
     Mutant(
         "a plan needs no margin",
-        PLANNER,
+        SEARCH,
         "earliest(always, plain.front(), margin_s * horizon, far_end_s)",
         "earliest(always, plain.front(), 0, far_end_s)",
     ),
     Mutant(
         "only plans for good are priced",
-        PLANNER,
+        SEARCH,
         "const Policy& best = earliest(once, usual,",
         "const Policy& best = earliest({}, usual,",
     ),
     Mutant(
         "what is done once is followed by calls without plans",
-        PLANNER,
+        SEARCH,
         "once.push_back({candidate, ways, usual.now, ends_s});",
         "once.push_back({candidate, ways, plain.front().now, ends_s});",
     ),
@@ -118,7 +119,7 @@ SELECTION = [
     ),
     Mutant(
         "each bucket's chain is planned in its own order",
-        PLANNER,
+        SEARCH,
         "for (const double arrival_s : forecast.arrivals_s.back())",
         "for (const double arrival_s : forecast.arrivals_s.front())",
     ),
@@ -130,7 +131,7 @@ SELECTION = [
     ),
     Mutant(
         "what takes long to simulate is never priced",
-        PLANNER,
+        SEARCH,
         "const bool nearly_best = margin_ >= 0 &&",
         "const bool nearly_best = margin_ >= 0 ||",
     ),
@@ -142,21 +143,21 @@ SELECTION = [
     ),
     Mutant(
         "calls without plans are priced as if they knew who is late",
-        PLANNER,
+        SEARCH,
         "segments, false}",
         "segments, true}",
     ),
     Mutant(
         "a chain may grow beside other buckets",
-        PLANNER,
+        SEARCH,
         "if (candidate->dynamic() && (!doubtful || buckets > 1)) continue;",
         "if (candidate->dynamic() && !doubtful) continue;",
     ),
     Mutant(
         "a plan's order is that of the first forecast like it",
-        PLANNER,
-        "scale / orders_per_scale);",
-        "scale / quanta_per_scale);",
+        SEARCH,
+        "constexpr double orders_per_scale = 1024, ",
+        "constexpr double orders_per_scale = 64, ",
     ),
     Mutant(
         "what was measured of ranks that arrive together counts where one is late, too",
@@ -217,5 +218,11 @@ SELECTION = [
         ROLLOUT,
         "forecast.barrier ? largest(last_results_s) : -HUGE_VAL;",
         "-HUGE_VAL;",
+    ),
+    Mutant(
+        "what was worked out for another network counts",
+        PLANNER,
+        "if (network == network_) note(std::move(left), found);",
+        "note(std::move(left), found);",
     ),
 ]

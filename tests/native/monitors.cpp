@@ -74,8 +74,10 @@ std::atomic<int> caught_up{0};
 
 Leader::Chooser moody(std::shared_ptr<Random> random, int ranks) {
   const auto planner = std::make_shared<Planner>(ranks, Link{});
-  return {[random, planner](const IterationForecast& forecast, bool) {
-            if (pick(*random, 0, 2) == 0) return std::optional(planner->plan(forecast));
+  return {[random, planner](const IterationForecast& forecast, bool at_once) {
+            if (pick(*random, 0, 2) == 0)
+              return at_once ? planner->plan_at_once(forecast)
+                             : std::optional(planner->plan(forecast));
             static const char* const names[] = {"ring", "slt", "prr", "slt_dynamic"};
             IterationPlan plan;
             for (const std::vector<double>& arrivals_s : forecast.arrivals_s) {
@@ -94,9 +96,9 @@ Leader::Chooser moody(std::shared_ptr<Random> random, int ranks) {
           {},
           {},
           0,
-          [](bool) {
+          [planner](bool confirms) {
             ++caught_up;
-            return true;
+            return planner->catch_up(confirms);
           }};
 }
 
@@ -114,10 +116,13 @@ void report(Monitor& monitor, Report report, Random& random) {
   monitor.report(std::move(report));
 }
 
-// `disturb(rank, iteration)` may end or close a monitor.
-void iterate(Ranks& made, Random& random, const std::function<void(int, int)>& disturb) {
+// `disturb(rank, iteration)` may end or close a monitor. `catch_up`: instead of the planner's.
+void iterate(Ranks& made, Random& random, const std::function<void(int, int)>& disturb,
+             std::function<bool(bool)> catch_up = nullptr) {
   const int ranks = static_cast<int>(made.engines.size());
-  made.monitors[0]->set_chooser(moody(std::make_shared<Random>(random()), ranks), 1e-9);
+  Leader::Chooser chooser = moody(std::make_shared<Random>(random()), ranks);
+  if (catch_up) chooser.catch_up = std::move(catch_up);
+  made.monitors[0]->set_chooser(std::move(chooser), 1e-9);
   std::mutex mutex;
   std::vector<std::string> keys(iterations * 2);
   const unsigned long seed = random();
@@ -189,10 +194,36 @@ void believes_whom_it_should() {
   }
 }
 
+// What was left is being worked out until the last iteration.
+void plans_do_not_wait_for_what_was_left(Random& random) {
+  Ranks made = ranks_with_monitors(3, 0, random);
+  std::atomic<bool> over{false};
+  std::atomic<int> begun{0};
+  const auto disturb = [&](int rank, int i) { over = over || (rank == 0 && i == iterations - 1); };
+  iterate(made, random, disturb, [&](bool) {
+    ++begun;
+    while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return false;
+  });
+  CHECK(begun > 0);
+  CHECK(!made.engines[2]->plans_ended());
+}
+
+void what_cannot_be_worked_out_ends_the_leaders_monitor(Random& random) {
+  Ranks made = ranks_with_monitors(3, 0, random);
+  iterate(
+      made, random, [](int, int) {}, [](bool) -> bool { throw std::runtime_error("by the test"); });
+  CHECK(made.monitors[0]->failure());
+  CHECK(made.monitors[0]->failure()->find("by the test") != std::string::npos);
+  CHECK(made.engines[2]->plans_ended());
+}
+
 }  // namespace
 
 void test_monitors(Random& random) {
   believes_whom_it_should();
+  plans_do_not_wait_for_what_was_left(random);
+  what_cannot_be_worked_out_ends_the_leaders_monitor(random);
   const auto nothing = [](int, int) {};
   for (const int ranks : {2, 3, 5, 8}) {
     for (const double delay_s : {0.0, 5e-3}) {
