@@ -116,11 +116,12 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
     """Measure the link by messages of growing size.
 
     An empty message gives the latency, with everything that a message costs on this machine; it is
-    sent at the end, too, when whatever starts beside the measurement has started. Sizes grow until the transfer takes several times the latency, whatever that is, and until what
-    a longer message adds per byte stays the same: a port that has rested may let the first bytes
-    through at once (token buckets, as of virtual machines). That is the bandwidth; the sizes
-    before give the transfers by size, none of which is faster: what a rested port lets through at
-    once, or a cache holds, it does not one message behind the other.
+    sent at the end, too, when whatever starts beside the measurement has started. Sizes grow until
+    the transfer takes several times the latency, whatever that is, and until what a longer message
+    adds per byte stays the same: a port that has rested may let the first bytes through at once
+    (token buckets, as of virtual machines). That is the bandwidth; the sizes before give the
+    transfers by size, none of which is faster: what a rested port lets through at once, or a cache
+    holds, it does not one message behind the other.
 
     Args:
         message_s: Sends messages of so many bytes on all ranks, all ports busy in both directions,
