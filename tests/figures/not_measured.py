@@ -34,6 +34,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "the 15th: 1.08 of the ring": "measured on an earlier commit, whose record was replaced",
         "the last plan took more than 1 % of an iteration": "a limit in the sources, _MOST_WAIT",
         "5 to 14 ms of processor time in an iteration of 80 ms": "read off once, as said",
+        "for 31 to 225 ms, eight times in about 115 iterations": "read off once, as said",
         "4 MiB, 1 GB/s": "the link of a simulation",
         "rings of 10 ms told mostly latency from 8 ranks and 1 ms on": "a limit that was, computed",
         "for 10 us to 50 ms, 100 Mbit/s to 400 Gbit/s": "links of a simulation",

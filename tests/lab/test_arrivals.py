@@ -156,10 +156,9 @@ def test_bad_arguments_are_refused(bad, capsys):
     assert bad.split()[0] in capsys.readouterr().err
 
 
-@pytest.mark.alone
 def test_records_tables_and_picture(tmp_path):
     command = [sys.executable, "-m", "benchmarks.arrivals", "--network", "shm", "--ranks", "2"]
-    command += ["--bytes", "64KiB", "--delays", "0", "0.1", "--iterations", "2"]
+    command += ["--bytes", "64KiB", "--delays", "0", "0.5", "--iterations", "2"]
     command += ["--warm-up", "1", "--computation-s", "0.01", "--algorithms", "prr", "auto", "gloo"]
     run = subprocess.run(
         [*command, "--out", str(tmp_path), "--timeout-s", "40"],
@@ -172,12 +171,13 @@ def test_records_tables_and_picture(tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
     records = [json.loads(line) for line in (tmp_path / "arrivals.jsonl").read_text().splitlines()]
     assert len(records) == 2 * 2 * 3
-    late = [r for r in records if r["mode"] == "one-late" and r["max_delay_s"] == 0.1]
+    late = [r for r in records if r["mode"] == "one-late" and r["max_delay_s"] == 0.5]
+    assert late
     for r in late:
         assert len(r["samples"]) == 2
         for sample in r["samples"]:
             first, last = sample["arrivals_s"]
-            assert last - first == pytest.approx(0.1, abs=0.08)
+            assert last - first == pytest.approx(0.5, abs=0.4)  # beside other tests
         assert r["average_elapsed_s"] > 0.01
     assert (tmp_path / "arrivals_delay.png").read_bytes().startswith(b"\x89PNG")
     assert "2 ranks sharing one machine, 64 KiB, rand-late" in run.stdout

@@ -31,10 +31,9 @@ def run(*arguments):
     )
 
 
-@pytest.mark.alone  # it measures times
 def test_a_rehearsal_writes_records_tables_and_a_picture(tmp_path):
     arguments = ["--ranks", "2", "--bytes", "64KiB", "--algorithms", "slt:8", "nccl"]
-    arguments += ["--late", "none", "1=0.1", "--repeats", "2", "--calls", "3"]
+    arguments += ["--late", "none", "1=0.5", "--repeats", "2", "--calls", "3"]
 
     ran = run("all-reduce", *arguments, "--rehearse", "--out", str(tmp_path), "--timeout-s", "40")
 
@@ -52,10 +51,10 @@ def test_a_rehearsal_writes_records_tables_and_a_picture(tmp_path):
     for late in lines[2:]:
         for sample in late["samples"]:
             first, last = sample["arrivals_s"]
-            assert last - first == pytest.approx(0.1, abs=0.08)
+            assert last - first == pytest.approx(0.5, abs=0.4)  # beside other tests
     assert (tmp_path / "all_reduce.png").read_bytes().startswith(b"\x89PNG")
     assert "busbw" in ran.stdout
-    assert "rank 1 0.1 s (kernel)" in ran.stdout
+    assert "rank 1 0.5 s (kernel)" in ran.stdout
 
 
 def test_without_a_gpu_nothing_is_started(tmp_path):
