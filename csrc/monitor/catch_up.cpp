@@ -26,6 +26,8 @@ void lower_priority() {
 }  // namespace
 
 void CatchUp::start(Work work, std::function<void(const std::string&)> failed) {
+  end();
+  woken_ = ended_ = false;
   thread_ = std::thread([this, work = std::move(work), failed = std::move(failed)] {
     try {
       lower_priority();

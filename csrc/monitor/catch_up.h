@@ -22,7 +22,7 @@ class CatchUp {
   ~CatchUp() { end(); }
   CatchUp(const CatchUp&) = delete;
 
-  // Once. `failed` is told what work threw; that was the last one.
+  // `failed` is told what work threw; that was the last one. Again: from here on this work.
   void start(Work work, std::function<void(const std::string& why)> failed);
   // A plan may have left something.
   void wake();

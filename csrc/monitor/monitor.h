@@ -54,7 +54,7 @@ class Monitor final : private Driven {
   void start() { driver_.start_thread(); }
   // Never waits; from any thread; after the end it is ignored. Times as now_s().
   void report(Report report);
-  // Once, on the leader: how plans are chosen. Until then they leave every call its own schedule.
+  // On the leader: how plans are chosen. Until then they leave every call its own schedule.
   void set_chooser(Leader::Chooser choose, double patience_s_per_byte, bool guarded = true);
 
   double offset_s() const;  // from this rank's clock to the leader's

@@ -9,6 +9,12 @@ MONITOR = "csrc/monitor/monitor.cpp"
 
 MONITOR = [
     Mutant(
+        "results are not foretold where ranks tell their progress",
+        LEADER,
+        "if (loop.arrived >= 0 && id.iteration > loop.arrived)",
+        "if (false)",
+    ),
+    Mutant(
         "the leader decides when the first rank asks",
         LEADER,
         "return asking.ranks >= enough || now_s >= asking.until_s;",

@@ -219,10 +219,4 @@ SELECTION = [
         "forecast.barrier ? largest(last_results_s) : -HUGE_VAL;",
         "-HUGE_VAL;",
     ),
-    Mutant(
-        "what was worked out for another network counts",
-        PLANNER,
-        "if (network == network_) note(std::move(left), found);",
-        "note(std::move(left), found);",
-    ),
 ]

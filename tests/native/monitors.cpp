@@ -122,7 +122,8 @@ void iterate(Ranks& made, Random& random, const std::function<void(int, int)>& d
   const int ranks = static_cast<int>(made.engines.size());
   Leader::Chooser chooser = moody(std::make_shared<Random>(random()), ranks);
   if (catch_up) chooser.catch_up = std::move(catch_up);
-  made.monitors[0]->set_chooser(std::move(chooser), 1e-9);
+  made.monitors[0]->set_chooser(chooser, 1e-9);
+  made.monitors[0]->set_chooser(std::move(chooser), 1e-9);  // instead of the first
   std::mutex mutex;
   std::vector<std::string> keys(iterations * 2);
   const unsigned long seed = random();
