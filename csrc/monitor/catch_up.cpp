@@ -27,7 +27,10 @@ void lower_priority() {
 
 void CatchUp::start(Work work, std::function<void(const std::string&)> failed) {
   end();
-  woken_ = ended_ = false;
+  {
+    const std::lock_guard lock(mutex_);  // somebody may wake it
+    woken_ = ended_ = false;
+  }
   thread_ = std::thread([this, work = std::move(work), failed = std::move(failed)] {
     try {
       lower_priority();

@@ -61,7 +61,8 @@ class Leader {
     // From here on they are so wide.
     std::function<void(const std::vector<double>&)> set_ports;
     double latency_s = 0;  // from one rank to another
-    // Optional. False: nothing is left, or, unless it `confirms`, nothing that is not usual.
+    // Optional; a monitor calls it from another thread than the rest, at the same time. False:
+    // nothing is left, or, unless it `confirms`, nothing that is not usual.
     std::function<bool(bool confirms)> catch_up;
   };
 

@@ -90,7 +90,7 @@ def test_namespaces_go_with_success_failure_and_timeout(network_lab, in_use):
     for then, options, code in (
         ("", (), 0),
         ("raise SystemExit(7)", (), 7),
-        ("import time; time.sleep(60)", ("--timeout-s", "2"), 124),
+        ("import time; time.sleep(60)", ("--timeout-s", "4"), 124),
     ):
         ended, output = network_lab.run(2, named + then, *options)
         assert ended == code, output

@@ -80,4 +80,10 @@ GUARDS = [
         "if (rank_ == leader_rank) catch_up_.wake();",
         "",
     ),
+    Mutant(
+        "plans wait for what was left to be worked out",
+        MONITOR,
+        "if (rank_ == leader_rank) catch_up_.wake();",
+        "if (rank_ == leader_rank) leader_.catch_up(true);",
+    ),
 ]
