@@ -74,9 +74,12 @@ std::vector<int> Delayed::event_fds() const {
 
 void Delayed::abandon() { beneath_->abandon(); }
 
-// What is still held was late for ever.
+// Closing sends what was handed over before, a rank's goodbye for one.
 void Delayed::close(double timeout_s) {
-  for (auto& queue : held_) queue.clear();
+  for (int peer = 0; peer < ranks(); ++peer) {
+    for (const Held& held : held_[peer]) beneath_->control(peer, held.bytes);
+    held_[peer].clear();
+  }
   beneath_->close(timeout_s);
 }
 

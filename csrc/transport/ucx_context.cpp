@@ -21,6 +21,10 @@ ucp_context_h new_ucx_context(const UcxLibrary& ucx, const UcxChoice& choice) {
   ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", "500ms");
   // Over several, a long control message comes after a short one sent later.
   ucx.ucp_config_modify(config, "MAX_EAGER_RAILS", "1");
+  // Without these hooks UCX keeps no registrations of memory; version 1.21 then reads a null
+  // pointer when it cancels a rendezvous.
+  const char* hooks = std::getenv("UCX_MEM_MMAP_HOOK_MODE");
+  if (hooks && std::string(hooks) == "none") ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
   const auto choose = [&](const char* name, const std::string& value) {
     if (!value.empty()) check(ucx.ucp_config_modify(config, name, value.c_str()), name);
   };

@@ -30,7 +30,8 @@ def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: Se
         table.add_column(heading, justify="left" if n in left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(file=StringIO(), width=200, color_system=None)
+    wider_than_any = 1_000_000  # rich would cut the cells of a wider table
+    console = Console(file=StringIO(), width=wider_than_any, color_system=None)
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip())

@@ -68,6 +68,10 @@ def loopback(ranks):
     return [_core.Loopback(hub, rank) for rank in range(ranks)]
 
 
+def delayed(ranks):
+    return [_core.Delayed(beneath, 0.05, seed=3) for beneath in loopback(ranks)]
+
+
 KEY = bytes(range(16))
 
 
@@ -87,6 +91,7 @@ def over_ucx(ranks, keys=None, *, secret=False, **choice):
 
 TRANSPORTS = {
     "loopback": loopback,
+    "delayed": delayed,
     "ucx": over_ucx,
     "ucx with a secret": functools.partial(over_ucx, secret=True),
     "ucx over several connections": functools.partial(

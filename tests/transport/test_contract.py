@@ -2,21 +2,27 @@
 
 import ctypes
 import itertools
+import os
 import random
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator import ucx
+from tests import programs
 
 from .conftest import KEY, World, over_ucx, sleeps
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES_BYTES = [1, 8 * KIB, 8 * KIB + 1, 64 * KIB, MIB, 5 * MIB]
 MAX_CONTROL_BYTES = 64 * KIB
+ROOT = Path(__file__).parents[2]
+HOOKS = "UCX_MEM_MMAP_HOOK_MODE"
 
 
 def message(count, seed):
@@ -117,7 +123,9 @@ def test_an_armed_sleeper_is_woken(world, what):
             world[0].transport.control(1, b"wake")
         else:
             world[0].transport.send(1, 9, address(sent), 100, 100)
-        world[0].progress()
+        for _ in range(10):
+            world[0].progress()
+            time.sleep(0.01)
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
@@ -243,6 +251,26 @@ def test_ucx_drops_messages_under_another_key(other_key, secret):
     assert world[0].finished == []
     assert received == bytes(100)
     world.close()
+
+
+UNTAKEN = """
+import ctypes
+from tests.transport.conftest import over_ucx
+sender, receiver = over_ucx(2)
+large = ctypes.create_string_buffer(1 << 22)
+sender.send(1, 9, ctypes.addressof(large), len(large), 1)
+sender.close(0.2)
+receiver.close(0.2)
+"""
+
+
+@pytest.mark.parametrize("mode", ["", "none"])
+def test_a_large_message_that_nobody_takes_can_be_left(mode):
+    """UCX 1.21 without its memory hooks ends the process when it cancels a rendezvous."""
+    env = {name: value for name, value in os.environ.items() if name != HOOKS}
+    env |= {HOOKS: mode} if mode else {}
+    ended = programs.run(sys.executable, "-c", UNTAKEN, limit_s=30, cwd=ROOT, env=env)
+    assert ended.returncode == 0, ended.stdout
 
 
 def test_a_lost_rank_is_told_once_to_the_others():
