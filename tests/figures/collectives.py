@@ -47,14 +47,11 @@ def worst(file: str, mode: str, measure: Callable[[Record], float]) -> float:
 def paper() -> Iterator[Figure]:
     file = "arrivals.jsonl"
     one_late = cells(file, mode="one-late")
-    *shorter, longest = ([behind(cell, measure) for measure in MEASURES] for cell in one_late)
-    average, after = map(max, zip(*shorter, strict=True))
+    average, after = (max(behind(cell, measure) for cell in one_late) for measure in MEASURES)
     text = (
         f"at most {percent(average, 1)} behind the best of them by the average elapsed and "
         f"{percent(after, 1)} by *after*"
     )
-    yield Figure(PAGE, text, "median", file)
-    text = f"With the longest delay it is {' and '.join(percent(by, 1) for by in longest)} behind"
     yield Figure(PAGE, text, "median", file)
     average, after = (worst(file, "rand-late", measure) for measure in MEASURES)
     text = (
