@@ -169,7 +169,7 @@ SEED ?= 1
 LIBUCX = $(dir $(shell $(BIN)/python -c 'import libucx; print(libucx.__file__)'))
 SANITIZED := $(call together,$(filter %.cpp,$(filter-out csrc/bindings/%,$(NATIVE)) $(filter tests/native/%,$(NATIVE_TESTS))))
 STRICT := @tests/native/strict.flags
-export TSAN_OPTIONS := halt_on_error=1
+export TSAN_OPTIONS := halt_on_error=1 suppressions=tests/native/thread.suppressions
 # Of thread-local memory of a loaded library GCC 12's runtime guesses the length from what lies before
 # it; where that memory begins a page, LeakSanitizer then reads a wild address (one run in about 60).
 export ASAN_OPTIONS := detect_stack_use_after_return=1 intercept_tls_get_addr=0
