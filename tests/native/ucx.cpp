@@ -70,6 +70,13 @@ std::vector<int> connections() {
   return found;
 }
 
+int port_of(int (*end)(int, sockaddr*, socklen_t*), int socket) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  end(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  return address.sin_port;
+}
+
 int unread(int socket) {
   int bytes = 0;
   ioctl(socket, FIONREAD, &bytes);
@@ -101,7 +108,10 @@ void connections_that_take_nothing_are_shut_down(const UcxLibrary& library, Rand
       for (const auto& rank : ranks) rank->progress(events);
     int own = -1, other = -1;
     for (ranks[0]->control(1, "not read"); other < 0; ranks[0]->progress(events))
-      for (const int connection : connections()) (unread(connection) ? other : own) = connection;
+      for (const int connection : connections())
+        if (unread(connection)) other = connection;
+    for (const int connection : connections())  // there may be several
+      if (port_of(getsockname, connection) == port_of(getpeername, other)) own = connection;
     own = dup(own);
     fill(own);
     if (fails) ranks[0]->abandon();
