@@ -132,6 +132,12 @@ def three_late() -> Iterator[Figure]:
             for hook in ("auto", "slt")
         )
         yield Figure(document, f"{auto} against {slt}", "means", file)
+    for ranks in (16, 8):
+        auto, slt = (
+            ms(median(one(file, hook=hook, ranks=ranks)["iterations_s"]))
+            for hook in ("auto", "slt")
+        )
+        yield Figure(PAGE, f"{auto} against {slt} with {ranks}", "medians", file)
     file = "jobs_three_late.jsonl"
     ratios = [record["ratio"] for record in load(file)]
     text = (

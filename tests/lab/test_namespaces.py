@@ -44,11 +44,11 @@ time.sleep(60)
 def all_go(namespaces: set[str], in_use: Callable[[], set[str]]) -> bool:
     """Whether nobody is in one any more, within a while: one of another test may get its number."""
     until_s = time.monotonic() + 20
-    while left := namespaces & in_use():
+    while namespaces & in_use():
         if time.monotonic() > until_s:
-            break
+            return False
         time.sleep(0.2)
-    return not left
+    return True
 
 
 def test_ranks_see_each_other(network_lab):
