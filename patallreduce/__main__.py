@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from patallreduce.commands import info, postmortem, records, schedule, simulate, tune
+from patallreduce.commands import decide, info, postmortem, records, schedule, simulate, tune
 
 
 def main() -> None:
     """Run one command."""
     parser = argparse.ArgumentParser(prog="python -m patallreduce", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for command in (info, postmortem, records, schedule, simulate, tune):
+    for command in (decide, info, postmortem, records, schedule, simulate, tune):
         command.add(commands)
     options = parser.parse_args()
     try:

@@ -88,7 +88,7 @@ def ratio_interval(
         ValueError: A sample is too small or has a value that is not > 0.
         ModuleNotFoundError: SciPy is not installed.
     """
-    found = _scipy_stats().bootstrap(
+    found = scipy_stats().bootstrap(
         _samples(slower, faster),
         _ratio,
         n_resamples=resamples,
@@ -115,7 +115,7 @@ def permutation_p(
     ways to deal them, each way once, which makes the probability exact. CLV16 calls a ratio
     significant below 0.05. Arguments and errors as of `ratio_interval`.
     """
-    found = _scipy_stats().permutation_test(
+    found = scipy_stats().permutation_test(
         _samples(slower, faster),
         _ratio,
         permutation_type="independent",
@@ -202,10 +202,11 @@ def _samples(*samples: Sequence[float]) -> tuple[list[float], ...]:
     return tuple(map(list, samples))
 
 
-def _scipy_stats() -> Any:
+def scipy_stats() -> Any:
+    """The module; an error says how to get it."""
     try:
         return importlib.import_module("scipy.stats")  # it has no types to import
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"intervals and tests need SciPy: pip install 'patallreduce[statistics]' ({error})"
+            f"statistics need SciPy: pip install 'patallreduce[statistics]' ({error})"
         ) from error

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from benchmarks.lab import Network, available
 from patallreduce import __main__
 from tests.processes import LIMIT_S, RankProcesses, start_server
 
@@ -58,10 +59,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def processes() -> Iterator[RankProcesses]:
-    """Rank processes: `processes.run(ranks, function, *args)`."""
+    """Rank processes: `processes.run(ranks, function, *args)`, `once`, or `on` a network."""
     pool = RankProcesses()
     yield pool
     pool.close()
+
+
+@pytest.fixture
+def emulated() -> type[Network]:
+    """Of networks for `processes.on`, where they can be made."""
+    if available().how != "root":
+        pytest.skip(f"no namespaces: {available().reason or available().how}")
+    return Network
 
 
 @pytest.fixture

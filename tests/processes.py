@@ -21,8 +21,8 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,6 +31,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from benchmarks.lab import Network
+from benchmarks.lab.launch import RankProgram
 from patallreduce import Link
 
 # Of a whole test; where pytest-timeout looks for it, too. On a slow machine: PYTEST_TIMEOUT=200.
@@ -42,6 +44,8 @@ _GLOO_TIMEOUT_S = 30.0
 _END_S = 5.0  # for processes to end by themselves
 _STACK_S = 2.0  # to write it; a stopped process does not
 _PR_SET_PDEATHSIG = 1
+
+Places = Sequence[RankProgram]  # whose commands do not matter
 
 
 class RankDiedError(Exception):
@@ -65,9 +69,13 @@ def start_server() -> None:
 
 
 class RankProcesses:
-    """A growing pool of worker processes, each a rank of one run at a time."""
+    """A growing pool of worker processes, each a rank of one run at a time.
 
-    def __init__(self) -> None:
+    With places, by rank, they live there.
+    """
+
+    def __init__(self, places: Places = ()) -> None:
+        self._places = places
         self._context = multiprocessing.get_context("forkserver")
         self._workers: list[tuple[Any, Connection]] = []
         self._stores = tempfile.TemporaryDirectory(prefix="patallreduce-test-")
@@ -100,7 +108,7 @@ class RankProcesses:
     ) -> list[Any]:
         """As `run`, but a `RankFailure` stands in the place of a rank that raised or died."""
         while len(self._workers) < ranks:
-            self._workers.append(self._start())
+            self._workers.append(self._start(len(self._workers)))
         store = str(Path(self._stores.name) / str(next(self._runs)))
         deadline_s = time.monotonic() + timeout_s
         for rank in range(ranks):
@@ -120,6 +128,22 @@ class RankProcesses:
             raise
         return outcomes
 
+    @classmethod
+    def once(
+        cls, ranks: int, function: Callable[..., Any], *args: Any, places: Places = ()
+    ) -> list[Any]:
+        """As `run`, in new processes that end with it."""
+        pool = cls(places)
+        try:
+            return pool.run(ranks, function, *args)
+        finally:
+            pool.close()
+
+    @classmethod
+    def on(cls, network: Network, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """As `run`, on every rank of that network."""
+        return cls.once(network.ranks, function, *args, places=network.programs([]))
+
     def close(self) -> None:
         """End every worker: idle ones by themselves, others by force."""
         for _, connection in self._workers:
@@ -131,10 +155,11 @@ class RankProcesses:
         self._workers.clear()
         self._stores.cleanup()
 
-    def _start(self) -> tuple[Any, Connection]:
+    def _start(self, rank: int) -> tuple[Any, Connection]:
         ours, theirs = self._context.Pipe()
+        place = (self._places[rank], os.getpid()) if self._places else None
         process = self._context.Process(
-            target=_serve, args=(theirs, self._stores.name), daemon=True
+            target=_serve, args=(theirs, self._stores.name, place), daemon=True
         )
         process.start()
         theirs.close()
@@ -151,7 +176,7 @@ class RankProcesses:
             reason = f"ended with exit code {process.exitcode}"
         _kill(process)
         connection.close()
-        self._workers[rank] = self._start()
+        self._workers[rank] = self._start(rank)
         return RankFailure(RankDiedError(f"rank {rank} {reason}"))
 
     def _stack(self, process: Any) -> str:
@@ -168,6 +193,14 @@ class RankProcesses:
         return seen
 
 
+def _move(place: RankProgram, holder: int) -> None:
+    """Go on there; of the namespace that process has a descriptor."""
+    namespace = os.open(f"/proc/{holder}/fd/{place.namespace}", os.O_RDONLY)
+    replace(place, namespace=namespace).enter()
+    os.close(namespace)
+    os.environ.update(place.environment)
+
+
 def _stack_file(folder: str, pid: int) -> Path:
     return Path(folder) / f"stack-{pid}"
 
@@ -178,9 +211,11 @@ def _kill(process: Any) -> None:
     process.close()
 
 
-def _serve(connection: Connection, folder: str) -> None:
+def _serve(connection: Connection, folder: str, place: tuple[RankProgram, int] | None) -> None:
     # With the server it was forked from, which ends with the tests however they end.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if place:
+        _move(*place)
     faulthandler.enable()
     with open(_stack_file(folder, os.getpid()), "w") as stack:
         faulthandler.register(signal.SIGUSR1, stack)

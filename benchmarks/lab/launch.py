@@ -21,7 +21,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Literal
 
-from .namespaces import Host, die_with_parent, enter_for_good
+from .namespaces import die_with_parent, enter_for_good, enter_host_for_good
 
 GRACE_S = 1.0  # from SIGTERM to SIGKILL
 POLL_S = 0.05
@@ -34,13 +34,23 @@ Show = Literal["all", "rank0", "none"]
 class RankProgram:
     """What one rank runs and where: `namespace` is a descriptor, or None for the caller's own.
 
-    `host` keeps it apart from the processes of other hosts; None: nothing does.
+    `host` is the process of a Host, apart from those of others, or None.
     """
 
     command: list[str]
     environment: dict[str, str]
     namespace: int | None = None
-    host: Host | None = None
+    host: int | None = None
+
+    def enter(self) -> None:
+        """Have the calling process, of one thread, go on there; maybe in a child.
+
+        May be called between fork and exec.
+        """
+        if self.namespace is not None:
+            enter_for_good(self.namespace)
+        if self.host is not None:
+            enter_host_for_good(self.host)
 
 
 @dataclass
@@ -125,10 +135,7 @@ def _start(program: RankProgram) -> subprocess.Popen[bytes]:
 
     def before_exec() -> None:
         die_with_parent(launcher)
-        if program.namespace is not None:
-            enter_for_good(program.namespace)
-        if program.host is not None:
-            program.host.enter_for_good()
+        program.enter()
 
     return subprocess.Popen(
         program.command,

@@ -29,6 +29,7 @@ CLONE_NEWTIME = 0x00000080
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+_OF_HOST = {CLONE_NEWIPC: "ipc", CLONE_NEWPID: "pid"}
 MS_REC, MS_SLAVE = 1 << 14, 1 << 19  # linux/mount.h
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 USER_NAMESPACE = ["unshare", "--user", "--map-root-user", "--net"]
@@ -110,9 +111,9 @@ class Host:
     """
 
     def __init__(self) -> None:
-        home = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("pid", "ipc")]
-        system_call("unshare", CLONE_NEWIPC)
-        system_call("unshare", CLONE_NEWPID)  # of children
+        home = {kind: os.open(f"/proc/self/ns/{_OF_HOST[kind]}", os.O_RDONLY) for kind in _OF_HOST}
+        for kind in _OF_HOST:
+            system_call("unshare", kind)  # of PIDs: of children
         self._first = subprocess.Popen(  # the namespace ends with its first process
             ["sleep", "infinity"],
             stdin=subprocess.DEVNULL,
@@ -120,43 +121,41 @@ class Host:
             stderr=subprocess.DEVNULL,
             preexec_fn=_die_with_thread,  # noqa: PLW1509
         )
-        self._inside = {
-            kind: os.open(f"/proc/{self._first.pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            for kind, name in ((CLONE_NEWPID, "pid"), (CLONE_NEWIPC, "ipc"))
-        }
-        for descriptor, kind in zip(home, self._inside, strict=True):
+        self.pid = self._first.pid
+        for kind, descriptor in home.items():
             system_call("setns", descriptor, kind)
             os.close(descriptor)
-
-    def enter_for_good(self) -> None:
-        """Go on inside, in a child; the calling process, of one thread, waits and ends as it does.
-
-        May be called between fork and exec.
-        """
-        for kind, descriptor in self._inside.items():
-            system_call("setns", descriptor, kind)
-        child = os.fork()
-        if child == 0:
-            _die_with_thread()
-            own_mounts()
-            system_call("mount", b"proc", b"/proc", b"proc", 0, None)  # of these processes
-            return
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # who started it waits for one to be closed
-        for ignored in (signal.SIGTERM, signal.SIGINT):  # the child has them, too
-            signal.signal(ignored, signal.SIG_IGN)
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code < 0:
-            signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
-        os._exit(code)
 
     def close(self) -> None:
         """End it, with all processes inside."""
         self._first.kill()
         self._first.wait()
-        for descriptor in self._inside.values():
-            os.close(descriptor)
+
+
+def enter_host_for_good(pid: int) -> None:
+    """Go on inside of that host, in a child; the calling process waits and ends as it does.
+
+    It has one thread, and may be between fork and exec.
+    """
+    for kind, name in _OF_HOST.items():
+        descriptor = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)
+        system_call("setns", descriptor, kind)
+        os.close(descriptor)
+    child = os.fork()
+    if child == 0:
+        _die_with_thread()
+        own_mounts()
+        system_call("mount", b"proc", b"/proc", b"proc", 0, None)  # of these processes
+        return
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # who started it waits for one to be closed
+    for ignored in (signal.SIGTERM, signal.SIGINT):  # the child has them, too
+        signal.signal(ignored, signal.SIG_IGN)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 def own_mounts() -> None:

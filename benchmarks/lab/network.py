@@ -163,7 +163,7 @@ class Network(Closing):
         for rank in range(self.ranks):
             node = rank // self.ranks_per_node
             environment = rank_environment(rank, self.ranks, self.ranks_per_node)
-            host = self._hosts[node] if self._hosts else None
+            host = self._hosts[node].pid if self._hosts else None
             programs.append(RankProgram(list(command), environment, self.namespaces[node], host))
         return programs
 

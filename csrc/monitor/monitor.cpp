@@ -20,7 +20,6 @@ constexpr double host_use_interval_s = 1.0;
 constexpr double first_ping_interval_s = 1e-3;
 constexpr double an_hour_s = 3600;
 constexpr int first_pings = 8;
-constexpr int most_first_pings = 1000;  // the leader may be a while in coming
 // To be told by a rank that was told itself takes a latency and a thread that wakes up, in which
 // the first one could have told about so many.
 constexpr int fan_out = 16;
@@ -131,9 +130,12 @@ bool Monitor::exchange() {
   const double now = now_s();
   if (rank_ != leader_rank && now >= next_ping_s_) {
     transport_->control(leader_rank, encode(Ping{own_clock_s()}));
-    ++pings_;
-    const bool young = pings_ < most_first_pings && offset_.samples() < first_pings;
-    next_ping_s_ = now + (young ? first_ping_interval_s : ping_interval_s);
+    // More and more seldom while none is answered: the leader may be a while in coming.
+    const int unanswered = ++pings_ - offset_.samples();
+    next_ping_s_ =
+        now + (offset_.samples() < first_pings ? std::clamp(unanswered * first_ping_interval_s,
+                                                            first_ping_interval_s, ping_interval_s)
+                                               : ping_interval_s);
   }
   Events events;
   transport_->progress(events);

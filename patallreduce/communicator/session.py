@@ -270,8 +270,9 @@ def _close(
                 "closing waits, for at most %.0f s, until the other ranks have their results",
                 owed_s,
             )
-        engine.close(_CLOSE_TIMEOUT_S)
+        in_order = engine.close(_CLOSE_TIMEOUT_S)
         if monitor is not None:
-            monitor.close(_CLOSE_TIMEOUT_S)
+            # After a failure nobody listens to it, and others may never have connected to it.
+            monitor.close(_CLOSE_TIMEOUT_S if in_order else 0)
         last_words.say(over=True)
         completer.join()

@@ -6,8 +6,9 @@ Then what is not worth its size is cut off again, from the bottom: a part become
 leaf's pessimistic errors, the upper limit of a binomial's confidence interval, are no more.
 
 By penalty: the test after which one method on either side costs the least time, over what is
-fastest at each point; a side is parted further while that saves something. It looks at what a
-wrong choice costs, not at how many there are.
+fastest at each point; where none saves anything, the one that does with another after it. A side
+is parted further while that saves something. So what a wrong choice costs counts, not how many
+there are.
 
 Source: Quinlan, C4.5: Programs for Machine Learning (1993), as TUNE07, section 5.4, applies it:
 gain ratio by equations 5.13-5.17; composite attributes by section 6.3.4.
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 from patallreduce.decisions.functions import DecisionMap, fastest
 from patallreduce.decisions.times import Method
+from patallreduce.statistics import scipy_stats
 
 ATTRIBUTES: dict[str, Callable[[int, int], int]] = {
     "ranks": lambda ranks, message_bytes: ranks,
@@ -45,13 +47,13 @@ class Leaf:
 
     Args:
         method: This.
-        cases: Of those that it was made from.
+        cases: Of those that it was made from; 0: it was made from none.
         errors: Of them, for which another is fastest.
     """
 
     method: Method
-    cases: int
-    errors: int
+    cases: int = 0
+    errors: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,13 @@ def by_penalty(
             break
         parts.remove(part)
         parts += part.split(attributes)
-    return DecisionTree(root.node())
+    return DecisionTree(root.node(attributes))
+
+
+class _Test(NamedTuple):
+    saved: float
+    place: int = 0
+    threshold: int = 0
 
 
 class _Part:
@@ -153,28 +161,43 @@ class _Part:
     def __init__(self, cases: list[_Case], attributes: Sequence[str]) -> None:
         self._cases = cases
         self._sides: tuple[_Part, _Part] | None = None
-        self._method, cost = _cheapest(cases)
-        self.saved, self._attribute, self._threshold = 0.0, "", 0
-        for place, name in enumerate(attributes):
-            for threshold in _thresholds(cases, place):
-                sides = _sides(cases, place, threshold)
-                saved = cost - sum(_cheapest(side)[1] for side in sides)
-                if saved > self.saved:
-                    self.saved, self._attribute, self._threshold = saved, name, threshold
+        self._method, _ = _cheapest(cases)
+        self._test = _best_test(cases, len(attributes))
+        self.saved = self._test.saved
 
     def split(self, attributes: Sequence[str]) -> tuple[_Part, _Part]:
         """Part it by that test."""
-        place = list(attributes).index(self._attribute)
-        below, above = _sides(self._cases, place, self._threshold)
+        below, above = _sides(self._cases, self._test.place, self._test.threshold)
         self._sides = (_Part(below, attributes), _Part(above, attributes))
         return self._sides
 
-    def node(self) -> Leaf | Branch:
+    def node(self, attributes: Sequence[str]) -> Leaf | Branch:
         """Itself, as a tree's."""
         if self._sides is None:
             errors = sum(case.method != self._method for case in self._cases)
             return Leaf(self._method, len(self._cases), errors)
-        return Branch(self._attribute, self._threshold, *(side.node() for side in self._sides))
+        below, above = (side.node(attributes) for side in self._sides)
+        return Branch(attributes[self._test.place], self._test.threshold, below, above)
+
+
+def _best_test(cases: list[_Case], attributes: int, *, ahead: bool = True) -> _Test:
+    """The one that saves most; if none saves anything, with the best one after it, half of that."""
+    cost = _cheapest(cases)[1]
+    tests = [
+        (place, threshold, _sides(cases, place, threshold))
+        for place in range(attributes)
+        for threshold in _thresholds(cases, place)
+    ]
+    saved = [cost - sum(_cheapest(side)[1] for side in sides) for _, _, sides in tests]
+    if ahead and max(saved, default=0) <= _NOTHING:
+        for number, (_, _, sides) in enumerate(tests):
+            after = max(_best_test(side, attributes, ahead=False).saved for side in sides)
+            saved[number] = (saved[number] + after) / 2
+    found = [_Test(s, place, at) for s, (place, at, _) in zip(saved, tests, strict=True)]
+    return max(found, key=lambda test: test.saved, default=_Test(0))
+
+
+_NOTHING = 1e-9  # of a fastest time: less is an error of rounding
 
 
 def _cheapest(cases: Sequence[_Case]) -> tuple[Method, float]:
@@ -279,8 +302,7 @@ def _split(cases: list[_Case], place: int, threshold: int, weight: int) -> _Spli
 
 def upper_limit(errors: int, cases: int, confidence: float) -> float:
     """U_CF(E, N): the error rate with which no more than E of N are wrong with probability CF."""
-    from scipy.stats import beta
-
+    beta = scipy_stats().beta
     return 1.0 if errors >= cases else float(beta.ppf(1 - confidence, errors + 1, cases - errors))
 
 
@@ -301,7 +323,8 @@ def _leaves(node: Leaf | Branch) -> Iterator[Leaf]:
 
 def _lines(node: Leaf | Branch, indent: str) -> Iterator[str]:
     if isinstance(node, Leaf):
-        yield f"{indent}{node.method} ({node.cases}/{node.errors})"
+        cases = f" ({node.cases}/{node.errors})" if node.cases else ""
+        yield f"{indent}{node.method}{cases}"
         return
     for sign, side in (("<=", node.below), (">", node.above)):
         test = f"{indent}{node.attribute} {sign} {node.threshold}:"

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patallreduce.decisions.decision_tree import Branch, Leaf
+from patallreduce.decisions.decision_tree import Branch, DecisionTree, Leaf
 from patallreduce.decisions.functions import DecisionMap, fastest
 from patallreduce.decisions.times import Method
 
@@ -61,13 +61,17 @@ class Quadtree:
         """Of its leaves."""
         return [method for _, method in _leaves(self.root)]
 
+    def __str__(self) -> str:
+        """Its tests."""
+        return str(DecisionTree(self.tests()))
+
     def tests(self) -> Leaf | Branch:
         """As a decision tree: of ranks, then of bytes, at each of its nodes."""
         return self._tests(self.root, slice(0, len(self.ranks)), slice(0, len(self.sizes)))
 
     def _tests(self, node: object, rows: slice, columns: slice) -> Leaf | Branch:
         if isinstance(node, Method):
-            return Leaf(node, (rows.stop - rows.start) * (columns.stop - columns.start), 0)
+            return Leaf(node)
         assert isinstance(node, list)
         row, column = ((part.start + part.stop) // 2 for part in (rows, columns))
         sides = [

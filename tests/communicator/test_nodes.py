@@ -1,34 +1,13 @@
 """Ranks that share nodes: right sums by node, and who is found to share one."""
 
-import sys
-
 import pytest
 import torch
 
 import patallreduce as pat
-from benchmarks.lab import Network
-from benchmarks.lab.namespaces import available
 from patallreduce.communicator.host import Host, nodes
 from tests.threads import on_threads
 
 NODES = [0, 1, 0, 1, 1]
-PROGRAM = """
-import torch, torch.distributed as dist
-import patallreduce as pat
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-comm = pat.Communicator(timeout_s=60.0)
-values = torch.full((1 << 18,), float(rank + 1))
-comm.all_reduce(values)
-assert bool((values == 10).all())
-hints = [0.0, 0.0, 0.3, 0.0]
-comm.all_reduce(values, algorithm="slt", arrivals_s=hints)
-assert bool((values == 40).all())
-assert comm.nodes == [0, 0, 1, 1]
-print("|".join([str(comm.link.bytes_per_s < 12.5e6), *(one["schedule"] for one in comm.stats())]))
-comm.close()
-dist.destroy_process_group()
-"""
 
 
 def sums(communicator, algorithm):
@@ -65,15 +44,21 @@ def test_nodes_can_be_left_aside(monkeypatch):
     assert nodes(hosts("a", "b", "a")) == []
 
 
+def schedules_of_nodes():
+    with pat.Communicator(timeout_s=60.0) as communicator:
+        values = torch.full((1 << 18,), float(communicator.rank + 1))
+        communicator.all_reduce(values)
+        assert bool((values == 10).all())
+        communicator.all_reduce(values, algorithm="slt", arrivals_s=[0.0, 0.0, 0.3, 0.0])
+        assert bool((values == 40).all())
+        assert communicator.nodes == [0, 0, 1, 1]
+        # The link between hosts was measured, not the memory.
+        assert communicator.link.bytes_per_s < 12.5e6
+        return [one["schedule"] for one in communicator.stats()]
+
+
 @pytest.mark.network
-def test_processes_on_two_hosts_find_their_nodes(tmp_path):
-    if not available() or available().how != "root":
-        pytest.skip(f"no namespaces: {available().reason or available().how}")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    with Network(4, 100e6, ranks_per_node=2) as network:
-        results = network.run([sys.executable, str(program)], timeout_s=50, show="none")
-    for result in results:
-        slow, *schedules = result.output.strip().splitlines()[-1].split("|")
-        assert slow == "True"  # the link between hosts was measured, not the memory
-        assert all("by nodes [0, 0, 1, 1]" in schedule for schedule in schedules)
+def test_processes_on_two_hosts_find_their_nodes(processes, emulated):
+    with emulated(4, 100e6, ranks_per_node=2) as network:
+        for schedules in processes.on(network, schedules_of_nodes):
+            assert all("by nodes [0, 0, 1, 1]" in schedule for schedule in schedules)

@@ -1,28 +1,15 @@
 """Ports: how wide each is, told from rings of neighbours; and on an emulated network."""
 
 import random
-import sys
+from functools import partial
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.lab import Network
-from benchmarks.lab.namespaces import available
-from patallreduce.communicator.port_meter import measure_ports, pair_rate
-
-PROGRAM = """
-import torch, torch.distributed as dist
 import patallreduce as pat
-dist.init_process_group("gloo")
-comm = pat.Communicator(timeout_s=60.0)
-values = torch.full((1 << 18,), float(dist.get_rank() + 1))
-comm.all_reduce(values)
-assert bool((values == 10).all())
-print("|".join([comm.stats()[-1]["schedule"], *(f"{port:.2f}" for port in comm.link.ports)]))
-comm.close()
-dist.destroy_process_group()
-"""
+from patallreduce.communicator.port_meter import measure_ports, pair_rate
 
 
 def rings_of(ports, noise=0.0):
@@ -83,57 +70,47 @@ def test_a_disturbed_message_never_makes_a_pair_seem_faster():
         assert pair_rate(1 << 21, long_s + late_s, short_s, latency_s) < rate
 
 
-def said_by_all(tmp_path, text, rates_bit_s, **network):
-    """What 4 ranks of that program say last, all the same: its parts."""
-    if not available() or available().how != "root":
-        pytest.skip(f"no namespaces: {available().reason or available().how}")
-    program = tmp_path / "program.py"
-    program.write_text(text, encoding="utf-8")
-    with Network(4, rates_bit_s, **network) as emulated:
-        results = emulated.run([sys.executable, str(program)], timeout_s=50, show="none")
-    (line,) = {result.output.strip().splitlines()[-1] for result in results}
-    return line.split("|")
+def all_reduced(elements, **options):
+    """The schedule of a call without a plan, and the link that was measured: of all alike."""
+    with pat.Communicator(timeout_s=20, **options) as communicator:
+        values = torch.full((elements,), float(communicator.rank + 1))
+        communicator.all_reduce(values)
+        assert bool((values == 10).all())
+        return communicator.stats()[-1]["schedule"], communicator.link
+
+
+def told_by_all(processes, network, *args, **options):
+    first, *others = processes.on(network, partial(all_reduced, *args, **options))
+    assert all(other == first for other in others)
+    return first
 
 
 @pytest.mark.network
-def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(tmp_path):
-    schedule, *ports = said_by_all(tmp_path, PROGRAM, [200e6, 200e6, 50e6, 200e6])
+def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(processes, emulated):
+    with emulated(4, [200e6, 200e6, 50e6, 200e6]) as network:
+        schedule, link = told_by_all(processes, network, 1 << 18)
     assert schedule.startswith("direct_exchange")
-    assert [float(port) for port in ports] == pytest.approx([4, 4, 1, 4], rel=0.1)
-
-
-LONG = """
-import torch
-import torch.distributed as dist
-import patallreduce as pat
-dist.init_process_group("gloo")
-with pat.Communicator(timeout_s=20, monitor=False) as communicator:
-    link = communicator.link
-    communicator.all_reduce(torch.zeros(1 << 20))
-    told = [communicator.stats()[-1]["schedule"].split()[0], link.bytes_per_s, link.latency_s]
-    print(*told, link.port_share, link.partners, link.ports, sep="|")
-dist.destroy_process_group()
-"""
+    assert link.ports == pytest.approx((4, 4, 1, 4), rel=0.1)
 
 
 @pytest.mark.alone
 @pytest.mark.network
-def test_where_a_connection_does_not_fill_a_port_calls_exchange_with_all_at_once(tmp_path):
+def test_where_a_connection_does_not_fill_a_port_all_exchange_at_once(processes, emulated):
     """A window of 64 KiB in 10 ms is about 60 Mbit/s, of 200."""
-    limited = {"latency_s": 0.005, "window_bytes": 64 << 10}
-    schedule, bytes_per_s, _, _, partners, _ = said_by_all(tmp_path, LONG, 200e6, **limited)
-    assert schedule == "direct_exchange"
-    assert float(bytes_per_s) < 15e6
-    assert float(partners) > 1.5
+    with emulated(4, 200e6, latency_s=0.005, window_bytes=64 << 10) as network:
+        schedule, link = told_by_all(processes, network, 1 << 20, monitor=False)
+    assert schedule.startswith("direct_exchange")
+    assert link.bytes_per_s < 15e6
+    assert link.partners > 1.5
 
 
 @pytest.mark.alone
 @pytest.mark.network
-def test_ports_are_free_while_a_message_is_on_a_long_way(tmp_path):
+def test_ports_are_free_while_a_message_is_on_a_long_way(processes, emulated):
     """Else direct exchange, with its many messages at once, would seem slow there."""
-    told = said_by_all(tmp_path, LONG, 200e6, latency_s=0.01)
-    schedule, _, latency_s, port_share, _, ports = told
-    assert schedule == "direct_exchange"
-    assert 0.01 <= float(latency_s) < 0.015
-    assert float(port_share) < 0.1
-    assert ports == "()"
+    with emulated(4, 200e6, latency_s=0.01) as network:
+        schedule, link = told_by_all(processes, network, 1 << 20, monitor=False)
+    assert schedule.startswith("direct_exchange")
+    assert 0.01 <= link.latency_s < 0.015
+    assert link.port_share < 0.1
+    assert link.ports == ()

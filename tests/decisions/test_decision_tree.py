@@ -91,6 +91,13 @@ def test_a_penalty_counts_costs_not_cases():
     assert by_penalty(of, least_saved=0.01).root == Leaf(A, 4, 3)
 
 
+def test_two_tests_may_save_what_none_saves_alone():
+    of = {(p, m): {A: 1.0 + (p != m), B: 1.0 + (p == m)} for p in (2, 4) for m in (2, 4)}
+    tree = by_penalty(of)
+    assert len(tree.leaves()) == 4
+    assert all(tree(*point) == fastest(of[point]) for point in of)
+
+
 def test_more_leaves_cost_no_more():
     draw = random.Random(5)
     of = {

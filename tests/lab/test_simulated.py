@@ -3,13 +3,12 @@
 import json
 import math
 import random
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import patallreduce as pat
+from benchmarks.simulated import __main__ as command
 from benchmarks.simulated.__main__ import parse_arguments
 from benchmarks.simulated.calibration import CALLS, fitted
 from benchmarks.simulated.cells import (
@@ -23,7 +22,6 @@ from benchmarks.simulated.cells import (
     with_places,
 )
 
-ROOT = Path(__file__).parents[2]
 LINK = pat.Link(1e-4, 25e6)
 
 
@@ -174,10 +172,10 @@ def test_one_number_of_iterations_is_for_every_size():
 
 
 @pytest.mark.timeout(200)  # several processes import torch, on two cores
-def test_all_of_it_end_to_end(network_lab, tmp_path):
-    command = ["-m", "benchmarks.simulated", "--ranks", "3", "--bytes", "64KiB"]
+def test_all_of_it_end_to_end(network_lab, tmp_path, monkeypatch):
+    module = ["-m", "benchmarks.simulated", "--ranks", "3", "--bytes", "64KiB"]
     options = ["--iterations", "1", "--patterns", "one-late", "--algorithms", "ring", "slt_dynamic"]
-    with network_lab.start_python(*command, *options, "--out", str(tmp_path)) as process:
+    with network_lab.start_python(*module, *options, "--out", str(tmp_path)) as process:
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "2 cells: geometric mean error" in output
@@ -186,6 +184,7 @@ def test_all_of_it_end_to_end(network_lab, tmp_path):
     records = [json.loads(line) for line in lines]
     assert [r["algorithm"] for r in records if "pattern" in r] == ["ring", "slt_dynamic"]
     assert records[-1]["cells"] == 2
-    again = [sys.executable, "-m", "benchmarks.simulated", "--again", "--out", str(tmp_path)]
-    subprocess.run(again, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    monkeypatch.setattr(sys, "argv", ["simulated", "--again", "--out", str(tmp_path)])
+    monkeypatch.setattr(command, "end_on_sigterm", lambda: None)
+    command.main()
     assert json.loads((tmp_path / "simulated.jsonl").read_text().splitlines()[-1]) == records[-1]

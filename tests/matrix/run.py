@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # which making a DDP model imports, in every rank otherwise
 
 from benchmarks.lab.network import Network
 from patallreduce.ending import end_rank

@@ -88,6 +88,9 @@ def test_clocks_that_differ_by_seconds_change_nothing(skews_s):
     assert_learned(seen, [2] * 10, 3)
     for record in seen[0][1]:
         assert max(record.arrival_s) - min(record.arrival_s) < 1.0
+    for record in seen[0][1][1:]:  # whose starts are told
+        for start_s, arrival_s in zip(record.start_s, record.arrival_s, strict=True):
+            assert 0 <= arrival_s - start_s < 1.0
 
 
 def test_without_a_monitor_nothing_is_planned():

@@ -195,6 +195,19 @@ void believes_whom_it_should() {
   }
 }
 
+// Of a leader that comes late: what is asked in vain fills memory, and takes time to answer.
+void asks_the_time_more_and_more_seldom_in_vain() {
+  const auto hub = std::make_shared<LoopbackHub>(2);
+  Monitor monitor(std::make_shared<Loopback>(hub, 1), {});
+  monitor.start();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  monitor.close(1);
+  Loopback leader(hub, 0);
+  transport::Events events;
+  leader.progress(events);
+  CHECK(!events.control.empty() && events.control.size() < 50);
+}
+
 // What was left is being worked out until the last iteration.
 void plans_do_not_wait_for_what_was_left(Random& random) {
   Ranks made = ranks_with_monitors(3, 0, random);
@@ -223,6 +236,7 @@ void what_cannot_be_worked_out_ends_the_leaders_monitor(Random& random) {
 
 void test_monitors(Random& random) {
   believes_whom_it_should();
+  asks_the_time_more_and_more_seldom_in_vain();
   plans_do_not_wait_for_what_was_left(random);
   what_cannot_be_worked_out_ends_the_leaders_monitor(random);
   const auto nothing = [](int, int) {};

@@ -1,10 +1,7 @@
 """Element-wise reductions against torch's own, to the bit."""
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -286,29 +283,21 @@ def all_results() -> dict[str, str]:
         for op in OPS:
             for scale in (1.0, 0.3):
                 result = bits(combine(received, held, op, scale=scale))
-                digest = hashlib.sha256(bytes(result.view(torch.uint8).tolist()))
+                digest = hashlib.sha256(result.view(torch.uint8).numpy().tobytes())
                 digests[f"{name} {op} {scale}"] = digest.hexdigest()
     return digests
 
 
-def run_at_level(level: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, __file__],
-        env={**os.environ, "PATALLREDUCE_VECTOR": level},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def results_at_level(level: str) -> dict[str, str]:
+    os.environ["PATALLREDUCE_VECTOR"] = level
+    return all_results()
 
 
-def test_vector_levels_give_the_same_bits():
+def test_vector_levels_give_the_same_bits(processes):
     """The level is read once per process, so each has its own."""
-    results = {}
-    for level in ("portable", "avx2", "avx512"):
-        results[level] = json.loads(run_at_level(level).stdout)
-
     names = ["portable", "avx2", "avx512"]
+    results = {level: processes.once(1, results_at_level, level)[0] for level in names}
+
     widest = names.index(results["avx512"].pop("level"))
     for level in ("portable", "avx2"):
         # A level the processor lacks falls back to the widest it has.
@@ -316,14 +305,7 @@ def test_vector_levels_give_the_same_bits():
     assert results["portable"] == results["avx2"] == results["avx512"]
 
 
-def test_unknown_vector_level_is_refused():
-    process = run_at_level("avx1024")
-
-    assert process.returncode != 0
-    assert 'ValueError: PATALLREDUCE_VECTOR: expected portable, avx2 or avx512, got "avx1024"' in (
-        process.stderr
-    )
-
-
-if __name__ == "__main__":
-    print(json.dumps(all_results()))
+def test_unknown_vector_level_is_refused(processes):
+    expected = 'PATALLREDUCE_VECTOR: expected portable, avx2 or avx512, got "avx1024"'
+    with pytest.raises(ValueError, match=expected):
+        processes.once(1, results_at_level, "avx1024")

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # which making a DDP model imports, in every rank otherwise
 import torch.distributed as dist
 
 from benchmarks.lab.namespaces import die_with_parent
