@@ -45,7 +45,7 @@ def said_fixture():
     return run.stdout
 
 
-pytestmark = pytest.mark.timeout(LONGEST_S + 20)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(LONGEST_S + 20)]
 
 
 def failure(said, name):

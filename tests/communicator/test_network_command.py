@@ -6,6 +6,7 @@ import patallreduce as pat
 from tests.programs import run_module
 
 
+@pytest.mark.long
 def test_a_jobs_network_is_measured_printed_and_kept(tmp_path):
     path = tmp_path / "network.json"
     ended = run_module(

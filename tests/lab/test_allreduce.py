@@ -13,6 +13,7 @@ from benchmarks.lab import rank
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_records_table_and_picture(tmp_path):
     command = [sys.executable, "-m", "benchmarks.allreduce", "--network", "shm", "--ranks", "2"]
     command += ["--bytes", "64KiB", "--algorithms", "gloo", "--late", "none", "1=0.5"]

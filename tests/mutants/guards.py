@@ -27,6 +27,12 @@ GUARDS = [
         "if (busy) continue;\n    if (now_s() > deadline_s) return;",
     ),
     Mutant(
+        "a leader that does not answer is asked the time as often as one that does",
+        MONITOR,
+        "std::clamp(unanswered * first_ping_interval_s,",
+        "std::clamp(first_ping_interval_s,",
+    ),
+    Mutant(
         "an engine needs no descriptor to be woken",
         "csrc/executor/driver.cpp",
         "PATR_CHECK(wake_fd_ >= 0,",

@@ -7,6 +7,7 @@ from tests import programs
 LIMIT_S = 150
 
 
+@pytest.mark.long
 @pytest.mark.timeout(LIMIT_S + 20)
 def test_random_collectives_and_training_stay_right():
     arguments = ("--seconds", "3", "--ranks", "3", "--seed", "3")

@@ -312,6 +312,7 @@ def test_ranks_with_different_files_do_not_start(processes, tmp_path):
         )
 
 
+@pytest.mark.long
 def test_the_command_tunes_a_job_and_shows_its_file(tmp_path, command):
     out = tmp_path / "tuning.json"
     ended = run_module(
