@@ -87,20 +87,17 @@ void Guard::measured(Way way, double promised_s, double iteration_s, double over
   pace.iteration_s += weight * (likely_s - pace.iteration_s);
   pace.overhead_s += weight * (overhead_s - pace.overhead_s);
   if (way == Way::planned) promised_s_ += weight * (promised_s - promised_s_);
-  const double usual_s = std::max(plain_.iteration_s, planned_.iteration_s);
-  const bool pause = iteration_s >= 2 * usual_s;
-  if (!pause) compare(way, iteration_s);
+  if (way == kept_) kept_took_s_.add(iteration_s);
   if (way != choose()) return;
   const bool credible = 2 * error_s < promised_s_;
   if (trying_) {
-    if (!pause) ++tried_;
+    trial_took_s_.add(iteration_s);
     const double believed_s = credible ? promised_s_ : 0;
     if (tried_enough(believed_s)) judge(believed_s);
   } else if (kept_ == Way::planned && (promised_s == 0 || planned_.overhead_s < plain_least_s)) {
     return;
   } else if ((until_trial_ -= credible ? 1 / rarer() : 1) <= 0) {
     trying_ = true;
-    tried_ = 0;
   }
 }
 
@@ -118,29 +115,38 @@ void Guard::missed(double won_s) {
   interval_ = first_interval;
 }
 
-// With those right before: how long ranks compute may change at any time.
-void Guard::compare(Way way, double iteration_s) {
-  if (way == kept_) {
-    kept_took_s_.add(iteration_s);
-  } else if (trying_ && kept_took_s_.count() >= trial_iterations) {
-    const double longer_s = iteration_s - kept_took_s_.mean();
-    shorter_by_s_.add(way == Way::plain ? longer_s : -longer_s);
+// What takes twice as long as usual has a pause in it. Usual are the shorter ones of a way: pauses
+// may come after every other iteration, and after the first ones.
+Newest Guard::without_pauses(const Newest& took_s) const {
+  return took_s.below(2 * std::fmax(kept_took_s_.quarter(), trial_took_s_.quarter()));
+}
+
+// Than those right before the trial: how long ranks compute may change at any time.
+Newest Guard::shorter_by_s() const {
+  Newest found = shorter_by_s_;
+  const Newest kept_s = without_pauses(kept_took_s_);
+  if (kept_s.count() < trial_iterations) return found;
+  for (const double tried_s : without_pauses(trial_took_s_)) {
+    const double longer_s = tried_s - kept_s.mean();
+    found.add(kept_ == Way::planned ? longer_s : -longer_s);
   }
+  return found;
 }
 
 // By how much iterations with plans are shorter than those without; 0 before there are enough.
 double Guard::shorter_s() const {
-  return shorter_by_s_.count() < trial_iterations ? 0 : shorter_by_s_.mean();
+  const Newest found = shorter_by_s();
+  return found.count() < trial_iterations ? 0 : found.mean();
 }
 
 // Whether that is no chance. What varies is how long ranks compute, with plans and without: so both
 // tell together how much. Few values need more deviations, as Student's t has it.
 bool Guard::clear() const {
   double squares = 0, degrees = 0, shares = 0;
-  for (const Newest* const values : {&kept_took_s_, &shorter_by_s_}) {
-    const auto count = static_cast<double>(values->count());
+  for (const Newest& values : {without_pauses(kept_took_s_), shorter_by_s()}) {
+    const auto count = static_cast<double>(values.count());
     if (count < trial_iterations) return false;
-    squares += (count - 1) * values->variance();
+    squares += (count - 1) * values.variance();
     degrees += count - 1;
     shares += 1 / count;
   }
@@ -155,7 +161,8 @@ bool Guard::tried_enough(double believed_s) const {
   if (tried.overhead_s > kept.overhead_s + clear_share * kept.iteration_s) return true;
   const double won_s = plain_.overhead_s - planned_.overhead_s + believed_s;
   const bool contradictory = won_s * shorter_s() < 0 && !clear();
-  return tried_ >= (contradictory ? most_trial_iterations : trial_iterations);
+  const auto tried_iterations = static_cast<int>(without_pauses(trial_took_s_).count());
+  return tried_iterations >= (contradictory ? most_trial_iterations : trial_iterations);
 }
 
 void Guard::judge(double believed_s) {
@@ -164,11 +171,13 @@ void Guard::judge(double believed_s) {
   if (clear()) won_s = std::min(won_s, shorter_s());
   const double won = won_s / plain_.iteration_s;
   const Way faster = won > margin ? Way::planned : Way::plain;
+  shorter_by_s_ = shorter_by_s();
   if (faster != kept_) {
     kept_ = faster;
-    kept_took_s_ = Newest(most_compared);
+    kept_took_s_ = trial_took_s_;
     interval_ = first_interval;
   }
+  trial_took_s_ = Newest(most_compared);
   until_trial_ = std::abs(won) > clear_share ? std::max(interval_, after_clear_trial) : interval_;
   interval_ = std::min(until_trial_ * interval_growth, most_interval);
 }

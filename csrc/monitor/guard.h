@@ -72,7 +72,8 @@ class Guard {
  private:
   Way other() const { return kept_ == Way::plain ? Way::planned : Way::plain; }
   void judge(double believed_s);
-  void compare(Way way, double iteration_s);
+  prediction::Newest without_pauses(const prediction::Newest& took_s) const;
+  prediction::Newest shorter_by_s() const;
   double shorter_s() const;
   bool clear() const;
   bool tried_enough(double believed_s) const;
@@ -80,13 +81,14 @@ class Guard {
 
   Pace plain_, planned_;
   double promised_s_ = 0;  // by plans, mean
-  // Iterations of what is kept; and by how much those with plans are shorter, found in trials.
-  prediction::Newest kept_took_s_{most_compared}, shorter_by_s_{most_compared};
+  // Iterations of what is kept, and of this trial; and by how much those with plans are shorter, as
+  // the trials before have found.
+  prediction::Newest kept_took_s_{most_compared}, trial_took_s_{most_compared};
+  prediction::Newest shorter_by_s_{most_compared};
   prediction::Smoothed missed_s_{0.3};
   double tried_for_s_ = 0;  // the largest mean of these with which a trial was begun
   Way kept_;
   bool trying_ = false;     // the other
-  int tried_ = 0;           // iterations of this trial
   double until_trial_ = 3;  // iterations
   double interval_ = 16;    // until the next trial, at least
 };

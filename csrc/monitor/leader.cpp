@@ -194,7 +194,7 @@ void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const
 // Nothing will be heard before somebody asks, and an answer then takes longer than what is in
 // doubt, or makes no difference.
 bool Leader::decides_ahead(const Loop& loop, std::int64_t iteration, double now_s) const {
-  if (!choose_.plan || loop.is_planned(iteration) || loop.ranks.report_progress()) return false;
+  if (!choose_.plan || loop.is_planned(iteration)) return false;
   const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
   return doubt_s <= std::max(2 * choose_.latency_s, quantum * transfer_s(loop));
 }

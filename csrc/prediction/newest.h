@@ -29,11 +29,27 @@ class Newest {
   }
 
   std::size_t count() const { return values_.size(); }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
   // Of two their mean; NaN of none.
   double middle() const {
     if (values_.empty()) return NAN;
     if (values_.size() == 2) return (values_.front() + values_.back()) / 2;
     return median({values_.begin(), values_.end()});
+  }
+  // A quarter of them are less; of three the least, NaN of none.
+  double quarter() const {
+    if (values_.empty()) return NAN;
+    std::vector<double> values(values_.begin(), values_.end());
+    const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+    std::nth_element(values.begin(), quarter, values.end());
+    return *quarter;
+  }
+  Newest below(double limit) const {
+    Newest found(most_);
+    for (const double value : values_)
+      if (value < limit) found.add(value);
+    return found;
   }
   // NaN of none.
   double mean() const {

@@ -22,7 +22,8 @@ class Job:
         lateness: (iteration) -> per rank, what it computes longer.
         freed_s: How much earlier than the others the last rank goes on after a plan.
         longer: With a plan all compute so many times as long.
-        pause_s: Between every fifth iteration and the next.
+        pause_s: After each iteration of `pauses`.
+        pauses: (iteration) -> whether a pause comes after it: every fifth one.
         change_s: What the first iteration of either way takes longer.
     """
 
@@ -36,11 +37,12 @@ class Job:
         change_s=0.0,
         longer=1.0,
         pause_s=0.0,
+        pauses=lambda iteration: iteration % 5 == 0,
     ):
         self.leader = _core.Leader(RANKS, _core.Planner(RANKS, LINK), 1 / LINK.bytes_per_s)
         self.planned_s, self.plain_s, self.freed_s = planned_s, plain_s, freed_s
         self.change_s, self.longer, self.pause_s = change_s, longer, pause_s
-        self.lateness = lateness
+        self.lateness, self.pauses = lateness, pauses
         self.draw = random.Random(1)
         self.start_s = [100.0] * RANKS
         self.finish_s = [[] for _ in range(RANKS)]
@@ -78,7 +80,7 @@ class Job:
             freed = bool(plan.buckets) and arrivals_s[rank] == last_s
             rank_s = finish_s - min(self.freed_s, took_s) * freed
             self.finish_s[rank] = [rank_s] * len(SIZES)
-            self.start_s[rank] = rank_s + self.pause_s * (self.iteration % 5 == 0)
+            self.start_s[rank] = rank_s + self.pause_s * self.pauses(self.iteration)
         self.iteration += 1
         return finish_s
 
@@ -178,6 +180,32 @@ def test_plans_that_make_ranks_compute_longer_are_given_up(longer, noise, pause_
     alone = Job(0.1, 0.1, lateness, pause_s=pause_s).run(200)
     job = Job(0.09, 0.1, lateness, longer=longer, pause_s=pause_s)
     assert job.run(200) <= 1.03 * alone
+    assert sum(job.with_plans[-100:]) <= 10
+
+
+@pytest.mark.parametrize("longer", [1.1, 1.25])
+@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize("every", [2, 3, 5, 7])
+def test_pauses_do_not_hide_that_ranks_compute_longer(every, first, longer):
+    """Whichever iterations they fall into: the first ones, half of all, or a trial's."""
+    draw = random.Random(7)
+    job = Job(
+        0.09,
+        0.1,
+        lambda _: [0.01 * draw.gauss(0, 1) + late_s for late_s in one_late(0)],
+        longer=longer,
+        pause_s=3.0,
+        pauses=lambda iteration: iteration % every == first % every,
+    )
+    job.run(200)
+    assert sum(job.with_plans) <= 40
+    assert sum(job.with_plans[-100:]) <= 10
+
+
+def test_shorter_iterations_are_no_reason_where_all_reduces_take_longer():
+    """How long ranks compute may have other causes."""
+    job = Job(0.12, 0.1, one_late, longer=0.9)
+    job.run(200)
     assert sum(job.with_plans[-100:]) <= 10
 
 

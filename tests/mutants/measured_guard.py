@@ -74,14 +74,14 @@ MEASURED_GUARD = [
     Mutant(
         "a pause makes an iteration longer",
         GUARD,
-        "const bool pause = iteration_s >= 2 * usual_s;",
-        "const bool pause = false;",
+        "took_s.below(2 * std::fmax(kept_took_s_.quarter(), trial_took_s_.quarter()))",
+        "took_s",
     ),
     Mutant(
         "a trial that a pause cut short is judged",
         GUARD,
-        "if (!pause) ++tried_;",
-        "++tried_;",
+        "static_cast<int>(without_pauses(trial_took_s_).count())",
+        "static_cast<int>(trial_took_s_.count())",
     ),
     Mutant(
         "how late the last rank is lags behind who is late",
@@ -90,10 +90,16 @@ MEASURED_GUARD = [
         "",
     ),
     Mutant(
-        "a trial is compared with the trials before",
+        "an iteration with a pause is what others are compared with",
         GUARD,
-        "const double longer_s = iteration_s - kept_took_s_.mean();",
-        "const double longer_s = iteration_s - pace(kept_).iteration_s;",
+        "const double longer_s = tried_s - kept_s.mean();",
+        "const double longer_s = tried_s - kept_took_s_.mean();",
+    ),
+    Mutant(
+        "pauses in half of the iterations are usual",
+        GUARD,
+        "std::fmax(kept_took_s_.quarter(), trial_took_s_.quarter())",
+        "std::fmax(kept_took_s_.middle(), trial_took_s_.middle())",
     ),
     Mutant(
         "what little a believed model promises is as seldom tried as much",

@@ -149,8 +149,8 @@ MONITOR = [
     Mutant(
         "plans are made ahead of progress that will be told",
         LEADER,
-        " || loop.ranks.report_progress()) return false;",
-        ") return false;",
+        "if (loop.ranks.report_progress()) return false;",
+        "",
     ),
     Mutant(
         "what moves half of the ranks alike moves nobody else",
