@@ -169,8 +169,7 @@ void bind_executor(py::module_& m) {
            py::call_guard<py::gil_scoped_release>())
       .def("drain", &Engine::drain, "timeout_s"_a, py::call_guard<py::gil_scoped_release>(),
            "Seconds for which other ranks may still wait for what this rank sends.")
-      .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>(),
-           "Whether in order, not after a failure.")
+      .def("close", &Engine::close, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("check_process", &Engine::check_process)
       .def("check",
            [](const Engine& engine) {

@@ -101,8 +101,7 @@ class Engine final : private Driven {
   double drain(double timeout_s);
   // Drains, beyond `timeout_s` what others still wait for, until their deadline; tells them and
   // stays until they have heard it, for at most `timeout_s`; releases everything. Idempotent.
-  // Returns whether it ended in order, not after a failure.
-  bool close(double timeout_s);
+  void close(double timeout_s);
 
   // Throws TransportError in a forked child: the connections are its parent's.
   void check_process() const;
@@ -133,7 +132,7 @@ class Engine final : private Driven {
   bool calls_turn();
   bool end_turn();
   void end(Driver::Lock& driving);
-  bool leave(Driver::Lock& driving, double timeout_s);
+  void leave(Driver::Lock& driving, double timeout_s);
   void finish(const Failure& failure);
 
   const int rank_;

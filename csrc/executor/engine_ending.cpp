@@ -113,7 +113,7 @@ double Engine::drain(double timeout_s) {
 }
 
 // In order, or with an error.
-bool Engine::leave(Driver::Lock& driving, double timeout_s) {
+void Engine::leave(Driver::Lock& driving, double timeout_s) {
   driver_.drive(driving, now_s() + timeout_s, [&] { return failure() || !sending(); });
   // What this rank has, others may still wait for: they have until the deadline of that call.
   const double owes_until_s = timeout_s > 0 ? calls_.owes_until_s() : -HUGE_VAL;
@@ -126,7 +126,7 @@ bool Engine::leave(Driver::Lock& driving, double timeout_s) {
     fail(calls_.owes().value_or(pending));
   }
   end(driving);
-  if (failure()) return false;
+  if (failure()) return;
   // Before the goodbye, after which the others tell this rank nothing any more: what lacks memory
   // here has to be an error of all.
   const auto closed = std::make_shared<const Failure>(
@@ -136,17 +136,15 @@ bool Engine::leave(Driver::Lock& driving, double timeout_s) {
   const bool met = agreement_.missing() < 0;
   driver_.drive(driving, std::max(now_s() + timeout_s, owes_until_s),
                 [&] { return !met || agreement_.may_leave(); });
-  return true;
 }
 
-bool Engine::close(double timeout_s) {
-  bool in_order;
+void Engine::close(double timeout_s) {
   {
     auto driving = driver_.lock();
-    if (closed_) return true;
+    if (closed_) return;
     closed_ = true;
     try {
-      in_order = leave(driving, timeout_s);
+      leave(driving, timeout_s);
     } catch (...) {  // no memory: the caller may try again
       closed_ = false;
       throw;
@@ -162,7 +160,6 @@ bool Engine::close(double timeout_s) {
     calls_.clear();
   }
   memory_.release_device();
-  return in_order;
 }
 
 }  // namespace patallreduce::executor

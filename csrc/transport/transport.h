@@ -91,8 +91,7 @@ class Transport {
   // their tokens are not reported. The transport can then only be closed.
   virtual void abandon() = 0;
 
-  // Delivers what was sent, waiting at most `timeout_s`, then releases everything; 0: waits for
-  // nobody.
+  // Delivers what was sent, waiting at most `timeout_s`, then releases everything.
   virtual void close(double timeout_s) = 0;
 };
 

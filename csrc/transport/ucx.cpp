@@ -295,11 +295,10 @@ void Ucx::abandon() {
 
 void Ucx::close(double timeout_s) {
   if (!worker_) return;
-  if (timeout_s <= 0) abandon();
   if (!abandoned_) {
     // What was sent is flushed to those that still listen; then nothing is left to hear.
     flush(timeout_s);
-    close_endpoints(timeout_s, false);
+    close_endpoints(timeout_s, timeout_s <= 0);
     cancel_all();
     drain(forced_close_s, [this] { return free_.size() < requests_.size(); });
   }

@@ -270,9 +270,8 @@ def _close(
                 "closing waits, for at most %.0f s, until the other ranks have their results",
                 owed_s,
             )
-        in_order = engine.close(_CLOSE_TIMEOUT_S)
+        engine.close(_CLOSE_TIMEOUT_S)
         if monitor is not None:
-            # After a failure nobody listens to it, and others may never have connected to it.
-            monitor.close(_CLOSE_TIMEOUT_S if in_order else 0)
+            monitor.close(_CLOSE_TIMEOUT_S)
         last_words.say(over=True)
         completer.join()

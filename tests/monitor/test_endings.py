@@ -334,7 +334,7 @@ def leader_stops():
 
 
 def test_a_leader_that_is_stopped_is_named_by_the_deadline(processes):
-    """And nobody's close waits for a monitor whose leader it has hardly been connected to."""
+    """And what monitors asked it meanwhile keeps nobody's close waiting."""
     ended = processes.run(3, leader_stops, timeout_s=30)
     assert [named for named, _ in ended[1:]] == [0, 0]
     assert max(close_s for _, close_s in ended) < 3

@@ -177,12 +177,6 @@ MONITOR = [
         "",
     ),
     Mutant(
-        "after a failure close waits for monitors that never connected",
-        "patallreduce/communicator/session.py",
-        "monitor.close(_CLOSE_TIMEOUT_S if in_order else 0)",
-        "monitor.close(_CLOSE_TIMEOUT_S)",
-    ),
-    Mutant(
         "a rank's arrivals stay on its own clock",
         MONITOR,
         "for (double& arrival_s : arrived->arrivals_s) arrival_s += shift_s;",
