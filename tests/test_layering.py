@@ -154,7 +154,7 @@ MAY_IMPORT = {
     "pricing": {"arguments", "patterns", "statistics", "text"},
     "records": {"text"},
     "tensorboard": {"records"},
-    "decisions": {"arguments", "pricing"},
+    "decisions": {"arguments", "pricing", "statistics"},
     "communicator": {"arguments", "decisions", "gpu", "pricing", "records"},
     "tuning": {"communicator", "decisions", "pricing", "text"},
     "leaves": {"communicator", "pricing"},
