@@ -27,7 +27,6 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
       call_(std::move(call)),
       program_(std::move(program)),
       transport_(transport),
-      scratch_(scratch),
       arithmetic_(scratch.arithmetic()),
       signature_((hash(call_) ^ (seq >> seq_bits) * 0x9e3779b97f4a7c15) >> (64 - signature_bits)),
       place_(place),
@@ -38,6 +37,7 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
                  !transport.sends_at_memory_speed()),
       scale_(1),
       divisor_(1),
+      values_(program_->segments, scratch),
       needed_left_(program_->needed_count),
       steps_left_(program_->steps.size()) {
   const bool integer = call_.dtype >= Dtype::int32;
@@ -46,16 +46,10 @@ Operation::Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program
   const std::size_t steps = program_->steps.size();
   offsets_ =
       segment_offsets(call_.count, size_of(call_.dtype), program_->segments, program_->blocks);
-  values_.assign(program_->segments, Value{nullptr, -1, false});
   touches_left_.assign(program_->touches.begin(), program_->touches.end());
   state_.assign(steps, State::waiting);
   waits_ = program_->order.waits;
   piece_of_.assign(steps, -1);
-}
-
-Operation::~Operation() {
-  for (const Piece& piece : pieces_)
-    if (piece.holders > 0) scratch_.give(piece.memory, piece.bytes);
 }
 
 std::size_t Operation::bytes_of(std::int32_t step) const {
@@ -76,36 +70,6 @@ std::uint64_t Operation::tag(std::int32_t step) const {
   const std::uint64_t seq = seq_ & ((1u << seq_bits) - 1);
   return (signature_ << seq_bits | seq) << message_bits |
          static_cast<std::uint32_t>(program_->order.message[step]);
-}
-
-std::int32_t Operation::take_piece(std::size_t bytes) {
-  if (free_pieces_.empty()) {
-    free_pieces_.push_back(static_cast<std::int32_t>(pieces_.size()));
-    pieces_.push_back({});
-  }
-  const std::int32_t index = free_pieces_.back();
-  free_pieces_.pop_back();
-  pieces_[index] = {scratch_.take(bytes), bytes, 1};
-  return index;
-}
-
-void Operation::release(std::int32_t index) {
-  if (index < 0) return;
-  Piece& piece = pieces_[index];
-  if (--piece.holders > 0) return;
-  scratch_.give(piece.memory, piece.bytes);
-  free_pieces_.push_back(index);
-}
-
-void Operation::set_value(int segment, std::int32_t piece, std::byte* memory) {
-  if (piece >= 0) ++pieces_[piece].holders;
-  release(values_[segment].piece);
-  values_[segment] = {memory, piece, true};
-}
-
-void Operation::drop_value(int segment) {
-  release(values_[segment].piece);
-  values_[segment].piece = -1;
 }
 
 void Operation::bind_place(const Place& place) {
@@ -135,8 +99,7 @@ void Operation::arrive(void* data) {
     }
     return;
   }
-  for (int s = 0; s < program_->segments; ++s)
-    if (values_[s].memory == nullptr) values_[s] = {data_ + begin(s), -1, scale_ == 1};
+  for (int s = 0; s < program_->segments; ++s) values_.begin_with(s, data_ + begin(s), scale_ == 1);
   for (const std::int32_t step : before_arrival_) ready_.push_back(step);
   before_arrival_.clear();
   if (!admitted_) return;
@@ -147,11 +110,11 @@ void Operation::arrive(void* data) {
 void Operation::finished(std::int32_t step) {
   const Step& s = program_->steps[step];
   if (s.verb == Verb::send) {
-    release(piece_of_[step]);
+    values_.release(piece_of_[step]);
     complete(step);
   } else if (piece_of_[step] < 0) {  // straight into the caller's memory
     for (int segment = s.first; segment < s.last; ++segment)
-      set_value(segment, -1, data_ + begin(segment));
+      values_.set(segment, -1, data_ + begin(segment));
     divide_received(s);
     arithmetic_.finish();
     complete(step);
@@ -176,9 +139,9 @@ void Operation::post_receives(bool all) {
       return;
     const std::size_t bytes = bytes_of(step);
     if (!all && receiving_bytes_ > 0 && receiving_bytes_ + bytes > window_bytes) return;
-    piece_of_[step] = take_piece(bytes);
+    piece_of_[step] = values_.take(bytes);
     receiving_bytes_ += bytes;
-    transport_.recv(peer(step), tag(step), pieces_[piece_of_[step]].memory, bytes, token(step));
+    transport_.recv(peer(step), tag(step), values_.memory(piece_of_[step]), bytes, token(step));
     if (state_[step] == State::waiting) state_[step] = State::posted;
   }
 }
@@ -253,8 +216,8 @@ bool Operation::start_send(std::int32_t step) {
     return false;
   }
   if (!together) {
-    const std::int32_t piece = take_piece(bytes_of(step));
-    std::byte* memory = pieces_[piece].memory;
+    const std::int32_t piece = values_.take(bytes_of(step));
+    std::byte* memory = values_.memory(piece);
     for (int segment = s.first; segment < s.last; ++segment) {
       std::byte* to = memory + (begin(segment) - begin(s.first));
       const std::size_t bytes = begin(segment + 1) - begin(segment);
@@ -263,12 +226,12 @@ bool Operation::start_send(std::int32_t step) {
     }
     arithmetic_.finish();  // before what it reads is given back
     for (int segment = s.first; segment < s.last; ++segment)
-      set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
-    release(piece);
+      values_.set(segment, piece, memory + (begin(segment) - begin(s.first)));
+    values_.release(piece);
   }
   const Value& value = values_[s.first];
   piece_of_[step] = value.piece;
-  if (value.piece >= 0) ++pieces_[value.piece].holders;
+  values_.hold(value.piece);
   state_[step] = State::posted;
   transport_.send(peer(step), tag(step), value.memory, bytes_of(step), token(step));
   return false;
@@ -283,7 +246,7 @@ void Operation::start_direct_recv(std::int32_t step) {
 void Operation::apply_recv_reduce(std::int32_t step) {
   const Step& s = program_->steps[step];
   const std::int32_t piece = piece_of_[step];
-  std::byte* memory = pieces_[piece].memory;
+  std::byte* memory = values_.memory(piece);
   const bool result = program_->last_write[step];
   const bool keep = !result || (early_out_ && program_->sent_later[step]);
   for (int segment = s.first; segment < s.last; ++segment) {
@@ -304,25 +267,25 @@ void Operation::apply_recv_reduce(std::int32_t step) {
   arithmetic_.finish();  // before what it reads is given back
   for (int segment = s.first; segment < s.last; ++segment) {
     if (keep)
-      set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
+      values_.set(segment, piece, memory + (begin(segment) - begin(s.first)));
     else
-      set_value(segment, -1, data_ + begin(segment));
+      values_.set(segment, -1, data_ + begin(segment));
   }
-  release(piece);
+  values_.release(piece);
 }
 
 void Operation::apply_recv(std::int32_t step) {
   const Step& s = program_->steps[step];
   const std::int32_t piece = piece_of_[step];
-  std::byte* memory = pieces_[piece].memory;
+  std::byte* memory = values_.memory(piece);
   if (program_->last_write[step]) {
     arithmetic_.copy(data_ + begin(s.first), memory, bytes_of(step));
     divide_received(s);
     arithmetic_.finish();
   }
   for (int segment = s.first; segment < s.last; ++segment)
-    set_value(segment, piece, memory + (begin(segment) - begin(s.first)));
-  release(piece);
+    values_.set(segment, piece, memory + (begin(segment) - begin(s.first)));
+  values_.release(piece);
 }
 
 // A result of an all-reduce comes divided, the sum that a reduce's root is sent does not.
@@ -339,7 +302,7 @@ void Operation::complete(std::int32_t step) {
   needed_left_ -= program_->needed[step];
   --steps_left_;
   for (int segment = s.first; segment < s.last; ++segment)
-    if (--touches_left_[segment] == 0) drop_value(segment);
+    if (--touches_left_[segment] == 0) values_.drop(segment);
   const Order& order = program_->order;
   for (auto i = order.unlocks_begin[step]; i < order.unlocks_begin[step + 1]; ++i) {
     const std::int32_t later = order.unlocks[i];

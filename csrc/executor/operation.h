@@ -24,6 +24,7 @@
 #include "executor/places.h"
 #include "executor/program.h"
 #include "executor/scratch.h"
+#include "executor/values.h"
 #include "transport/transport.h"
 
 namespace patallreduce::executor {
@@ -39,7 +40,7 @@ class Operation {
   // dynamic.
   Operation(std::uint64_t seq, Call call, std::shared_ptr<const Program> program, int place,
             Transport& transport, Scratch& scratch);
-  ~Operation();  // the transport no longer uses its memory: drained, or abandoned
+  // Before it is destroyed the transport no longer uses its memory: drained, or abandoned.
   Operation(const Operation&) = delete;
 
   const Call& call() const { return call_; }
@@ -69,24 +70,10 @@ class Operation {
   int sending_to() const;
 
  private:
-  struct Piece {
-    std::byte* memory;
-    std::size_t bytes;
-    int holders;  // segments whose value it is, sends that read it, a receive that fills it
-  };
-  struct Value {
-    std::byte* memory;
-    std::int32_t piece;  // -1: the caller's memory
-    bool scaled;
-  };
   enum class State : std::uint8_t { waiting, ready, posted, landed, done };
 
   std::size_t begin(int segment) const { return offsets_[segment]; }
   std::size_t bytes_of(std::int32_t step) const;
-  std::int32_t take_piece(std::size_t bytes);
-  void release(std::int32_t piece);
-  void set_value(int segment, std::int32_t piece, std::byte* memory);
-  void drop_value(int segment);
 
   void run();                        // works off ready_
   bool try_step(std::int32_t step);  // false: waits for arrival or data
@@ -106,7 +93,6 @@ class Operation {
   Call call_;
   std::shared_ptr<const Program> program_;
   Transport& transport_;
-  Scratch& scratch_;
   Arithmetic& arithmetic_;
   std::uint64_t signature_;
   int place_;
@@ -114,18 +100,16 @@ class Operation {
   bool early_out_;
   double scale_;          // of the caller's values: 1/ranks for avg of floats
   std::int64_t divisor_;  // of the result: ranks for avg of integers
+  Values values_;         // per segment
 
   std::byte* data_ = nullptr;
   bool arrived_ = false;
   bool admitted_ = false;
   std::vector<std::size_t> offsets_;  // bytes where each segment begins; one more for the end
-  std::vector<Value> values_;         // per segment
   std::vector<std::int32_t> touches_left_;
   std::vector<State> state_;  // per step
   std::vector<std::int32_t> waits_;
   std::vector<std::int32_t> piece_of_;  // per step: the piece it fills or reads, or -1
-  std::vector<Piece> pieces_;
-  std::vector<std::int32_t> free_pieces_;
   std::deque<std::int32_t> ready_;
   std::vector<std::int32_t> before_arrival_;  // ready, but for this rank's arrival
   std::vector<std::int32_t> before_peer_;     // ready, but for knowing its peer
