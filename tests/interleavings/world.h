@@ -130,4 +130,14 @@ class World {
   std::vector<std::pair<int, std::function<void()>>> planned_;
 };
 
+// Allocations meanwhile are not the rank's. Ranks change within.
+class Outside {
+ public:
+  explicit Outside(World& world) : world_(world) { world_.outside_ = true; }
+  ~Outside() { world_.outside_ = false; }
+
+ private:
+  World& world_;
+};
+
 }  // namespace patallreduce::interleavings
