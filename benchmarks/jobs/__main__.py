@@ -54,7 +54,8 @@ def main(argv: list[str] | None = None) -> None:
     """Measure all cells, and draw how far `auto` is from the best."""
     parser = command_line("jobs", __doc__)
     parser.add_argument("--cells", type=int, default=1000, help="how many are drawn (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first one (%(default)s)")
+    parser.add_argument("--skip", type=int, default=0, help="of those drawn, the first so many")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn (%(default)s)")
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="P")
     parser.add_argument(
         "--patterns", nargs="+", default=[NOBODY, *PATTERNS], choices=[NOBODY, *PATTERNS]
@@ -76,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
         for cell in every
         if cell.pattern in options.patterns and cell.ranks in options.ranks
     )
-    cells = itertools.islice(wanted, options.cells)
+    cells = itertools.islice(wanted, options.skip, options.skip + options.cells)
     records = []
     with (
         multiprocessing.Pool(options.processes) as pool,

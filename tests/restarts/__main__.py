@@ -72,8 +72,20 @@ def main() -> None:
     if options.agents > 1:
         enter_user_namespace()
     end_on_sigterm()
-    memory = set(os.listdir("/dev/shm"))
     folder = Path(tempfile.mkdtemp(prefix="patallreduce-restarts-"))
+    try:
+        right = survives(folder, options)
+    except (KeyboardInterrupt, SystemExit):  # told to end: nothing to look at
+        shutil.rmtree(folder)
+        raise
+    if not right:
+        sys.exit(f"see {folder}")
+    shutil.rmtree(folder)
+
+
+def survives(folder: Path, options: argparse.Namespace) -> bool:
+    """Kill ranks of a job and compare it with one left alone; whether all was as it should be."""
+    memory = set(os.listdir("/dev/shm"))
     killer = Killer(options.seed)
     disturbed, undisturbed = Job(folder / "disturbed", options.agents), None
     try:
@@ -97,10 +109,7 @@ def main() -> None:
     )
     print(f"weights: {'the same bits' if found == expected else f'{found}, not {expected}'}")
     print(f"left in /dev/shm: {', '.join(left) or 'nothing'}")
-    if found == expected and not left:
-        shutil.rmtree(folder)
-    else:
-        sys.exit(f"see {folder}")
+    return found == expected and not left
 
 
 if __name__ == "__main__":
