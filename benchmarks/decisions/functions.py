@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchmarks.lab.plan import Record
-from patallreduce.decisions.decision_tree import DecisionTree, by_penalty, c45
+from patallreduce.decisions.decision_tree import DecisionTree
 from patallreduce.decisions.functions import Decide, DecisionMap, Point, fastest
 from patallreduce.decisions.quadtree import Quadtree, quadtree
 from patallreduce.decisions.times import Method
+from patallreduce.decisions.tree_by_gain import c45
+from patallreduce.decisions.tree_by_penalty import by_penalty
 
 from .models import chosen_by, models_of
 

@@ -9,10 +9,10 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.patches import Patch
 
 from benchmarks.lab.plan import Record
-from patallreduce.decisions.decision_tree import c45
 from patallreduce.decisions.functions import Decide, DecisionMap, Point, fastest
 from patallreduce.decisions.quadtree import quadtree
 from patallreduce.decisions.times import Method
+from patallreduce.decisions.tree_by_gain import c45
 from patallreduce.pictures.figures import figure, save
 from patallreduce.text.units import bytes_text
 

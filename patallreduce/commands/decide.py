@@ -8,10 +8,12 @@ from pathlib import Path
 
 from patallreduce.commands import Commands
 from patallreduce.decisions import code
-from patallreduce.decisions.decision_tree import DecisionTree, by_penalty, c45
+from patallreduce.decisions.decision_tree import DecisionTree
 from patallreduce.decisions.functions import Decide, DecisionMap, Point, map_of, penalty
 from patallreduce.decisions.quadtree import Quadtree, quadtree
 from patallreduce.decisions.times import Method, read_times
+from patallreduce.decisions.tree_by_gain import c45
+from patallreduce.decisions.tree_by_penalty import by_penalty
 from patallreduce.pricing.schedules import algorithms
 from patallreduce.tuning.measuring import COLLECTIVES
 

@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 from patallreduce.decisions import code
-from patallreduce.decisions.decision_tree import ATTRIBUTES, c45
+from patallreduce.decisions.decision_tree import ATTRIBUTES
 from patallreduce.decisions.quadtree import quadtree
 from patallreduce.decisions.times import Method
+from patallreduce.decisions.tree_by_gain import c45
 
 METHODS = [Method("ring"), Method("ring", 32768), Method("rabenseifner")]
 DRAW = random.Random(11)

@@ -4,16 +4,11 @@ import random
 
 import pytest
 
-from patallreduce.decisions.decision_tree import (
-    Branch,
-    Leaf,
-    by_penalty,
-    c45,
-    information,
-    upper_limit,
-)
+from patallreduce.decisions.decision_tree import Branch, Leaf
 from patallreduce.decisions.functions import fastest, penalty
 from patallreduce.decisions.times import Method
+from patallreduce.decisions.tree_by_gain import c45, information, upper_limit
+from patallreduce.decisions.tree_by_penalty import by_penalty
 
 A, B, C = Method("ring"), Method("slt"), Method("rabenseifner")
 
