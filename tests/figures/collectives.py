@@ -96,16 +96,16 @@ def three_late() -> Iterator[Figure]:
         yield Figure(PAGE, f"| {name_of(algorithm)} | {' | '.join(columns)} |", "median", file)
     sixteen, eight = (cells(file, ranks=ranks)[0] for ranks in (16, 8))
     average, after = (behind(sixteen, measure) for measure in MEASURES)
-    text = (
-        f"`auto` is {percent(average)} behind the best algorithm by the average elapsed and "
-        f"{percent(after)} by"
-    )
-    yield Figure(FOOTGUNS, text, "medians", file)
-    yield Figure(PAGE, text, "median", file)
-    average, after = (behind(eight, measure) for measure in MEASURES)
-    text = f"with 8 ranks {percent(average, 1)} behind and {percent(after)} ahead"
     assert average > 1 > after
-    yield Figure(PAGE, text, "median", file)
+    text = f"`auto` is {percent(average)} behind the best algorithm by the average elapsed"
+    for document in (PAGE, FOOTGUNS):
+        yield Figure(document, text, "medians", file)
+        yield Figure(document, f"{percent(after)} ahead by", "medians", file)
+    average, after = (behind(eight, measure) for measure in MEASURES)
+    assert average > 1 > after
+    text = f"with 8 ranks {percent(average, 1)} behind and {percent(after)} ahead"
+    for document in (PAGE, FOOTGUNS):
+        yield Figure(document, text, "medians", file)
 
 
 def one_late_rank() -> Iterator[Figure]:
