@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -39,9 +40,12 @@ def said_fixture():
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     arguments = ("-v", "-n", "1", "-p", "no:cacheprovider", "tests/hanging.py")
     env = kept | {"PYTEST_TIMEOUT": str(LIMIT_S), MARK: mark}
-    run = programs.run_module("pytest", *arguments, limit_s=LONGEST_S, cwd=ROOT, env=env)
-    assert run.returncode == 1, run.stdout
-    assert alive(mark) == []
+    # Who is ended by force leaves its temporary files.
+    with tempfile.TemporaryDirectory() as folder:
+        env["TMPDIR"] = folder
+        run = programs.run_module("pytest", *arguments, limit_s=LONGEST_S, cwd=ROOT, env=env)
+        assert run.returncode == 1, run.stdout
+        assert alive(mark) == []
     return run.stdout
 
 
