@@ -104,10 +104,11 @@ def _best_test(cases: list[Case], attributes: int, *, ahead: bool = True) -> _Te
 
 
 _NOTHING = 1e-9  # of a fastest time: less is an error of rounding
+_UNKNOWN = 10.0  # penalty of what was not measured, and the most of what was
 
 
 def _cheapest(cases: Sequence[Case]) -> tuple[Method, float]:
-    """The method with the least sum of penalties, and that sum; what was not measured costs 1."""
+    """The method with the least sum of penalties, and that sum."""
     methods = sorted({method for case in cases for method in case.times_s})
 
     def cost(method: Method) -> float:
@@ -120,6 +121,3 @@ def _cheapest(cases: Sequence[Case]) -> tuple[Method, float]:
 
     best = min(methods, key=cost)
     return best, cost(best)
-
-
-_UNKNOWN = 10.0

@@ -137,7 +137,8 @@ def three_late() -> Iterator[Figure]:
             ms(median(one(file, hook=hook, ranks=ranks)["iterations_s"]))
             for hook in ("auto", "slt")
         )
-        yield Figure(PAGE, f"{auto} against {slt} with {ranks}", "medians", file)
+        for document in (PAGE, FOOTGUNS):
+            yield Figure(document, f"{auto} against {slt} with {ranks}", "medians", file)
     file = "jobs_three_late.jsonl"
     ratios = [record["ratio"] for record in load(file)]
     text = (
