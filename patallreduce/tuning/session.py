@@ -123,7 +123,7 @@ def tune(
     while True:
         elapsed_s = time.monotonic() - begun_s
         work = None if lead is None else lead.following(elapsed_s)
-        told = measuring.agreed([_DONE] * 4 if work is None else _encoded(cases, work))
+        told = measuring.agreed([_DONE] * 5 if work is None else _encoded(cases, work))
         if told[0] == _DONE:
             break
         case, method, repeats = _decoded(cases, told)
@@ -165,9 +165,11 @@ class _Lead:
 
 def _encoded(cases: Sequence[Case], work: Work) -> list[int]:
     names = [GLOO.algorithm, *algorithms(work.case.collective)]
-    method = work.method
+    size, method = work.case.message_bytes, work.method
+    like = [case._replace(message_bytes=size) for case in cases]  # it may lie between two of them
     return [
-        cases.index(work.case),
+        like.index(work.case),
+        size,
         names.index(method.algorithm),
         method.segment_bytes,
         work.repeats,
@@ -175,9 +177,10 @@ def _encoded(cases: Sequence[Case], work: Work) -> list[int]:
 
 
 def _decoded(cases: Sequence[Case], told: Sequence[int]) -> tuple[Case, Method, int]:
-    case = cases[told[0]]
+    place, size, name, segment_bytes, repeats = told
+    case = cases[place]._replace(message_bytes=size)
     names = [GLOO.algorithm, *algorithms(case.collective)]
-    return case, Method(names[told[1]], told[2]), told[3]
+    return case, Method(names[name], segment_bytes), repeats
 
 
 def _text(case: Case) -> str:
