@@ -40,7 +40,8 @@ def figures() -> Iterator[Figure]:
     seen = sum(not record["held_out"] for record in points)
     yield Figure(PAGE, f"{seen} points", "", MAP)
     for record in load(ARRIVALS):
-        numbers = [f"{100 * record['mean'][way]:.1f} %" for way in WAYS]
+        means = [*(record["mean"][way] for way in WAYS), record["auto_last"]["mean"]]
+        numbers = [f"{100 * mean:.1f} %" for mean in means]
         name = (
             f"| {record['trace']}, {record['ranks']} ranks | {record['transfer_in_spreads']:g} | "
         )
