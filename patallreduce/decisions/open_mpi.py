@@ -144,14 +144,31 @@ def _json_rules(entry: Any) -> Iterator[FileRule]:
         raise ValueError(refused("module", "tuned", entry["module"]))
     spread = entry.get("comm_rank_distribution", "any")
     for collective, by_ranks in entry["collectives"].items():
+        counted: list[tuple[str, Range]] = []
         for told in by_ranks:
             ranks = _range(told, "comm_size", 1)
             rows = [
                 (_range(rule, "msg_size", 0), rule["alg"], int(rule.get("seg_size", 0)))
                 for rule in told["rules"]
             ]
-            nodes = _nodes(told.get("comm_rank_distribution", spread), ranks)
-            yield from _rules(collective, ranks, nodes, rows)
+            its_spread = told.get("comm_rank_distribution", spread)
+            # Of those for a number of ranks the first counts alone, whatever sizes it is for.
+            before = [of for other, of in counted if other in ("any", its_spread)]
+            for left in _without(ranks, before):
+                yield from _rules(collective, left, _nodes(its_spread, left), rows)
+            counted.append((its_spread, ranks))
+
+
+# The parts of a range of whole numbers that are in none of the others.
+def _without(of: Range, others: Sequence[Range]) -> Iterator[Range]:
+    first, last = of
+    for other_first, other_last in sorted(others):
+        if first < other_first:
+            yield first, min(other_first - 1, last)
+        if other_last >= last:
+            return
+        first = max(first, other_last + 1)
+    yield first, last
 
 
 def _range(told: dict[str, Any], name: str, least: int) -> Range:

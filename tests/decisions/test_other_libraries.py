@@ -94,6 +94,24 @@ def test_json(tmp_path):
     )
 
 
+def test_of_json_rules_for_a_number_of_ranks_the_first_count_alone(tmp_path):
+    def of(least, most, rules):
+        return {"comm_size_min": least, "comm_size_max": most, "rules": rules}
+
+    small, all_sizes = [{"msg_size_max": 99, "alg": "ring"}], [{"alg": 2}]
+    sets = [of(8, 15, small), of(2, 3, small), of(4, 20, all_sizes), of(1, "inf", all_sizes)]
+    text = json.dumps({"module": "tuned", "collectives": {"allreduce": sets}})
+    found = [(rule.ranks, rule.message_bytes[1]) for rule in read(text, tmp_path)]
+    assert found == [
+        ((8, 15), 99),
+        ((2, 3), 99),
+        ((4, 7), math.inf),
+        ((16, 20), math.inf),
+        ((1, 1), math.inf),
+        ((21, math.inf), math.inf),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
