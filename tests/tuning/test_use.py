@@ -2,6 +2,7 @@
 
 import math
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -154,3 +155,23 @@ def test_ranks_with_different_files_do_not_start(processes, tmp_path):
         assert "rules by PATALLREDUCE_TUNING_FILE: expected the same on all ranks" in str(
             outcome.error
         )
+
+
+def call_by_file(path):
+    os.environ["PATALLREDUCE_TUNING_FILE"] = path
+    with pat.Communicator(monitor=False, link=pat.Link(1e-3, 1e7), timeout_s=60) as comm:
+        return ran(comm, CALLS["all_reduce"])
+
+
+@pytest.mark.network
+def test_rules_are_for_ranks_and_hosts(processes, emulated, tmp_path):
+    four, two, any_size = (4, 4), (2, 2), (0, math.inf)
+    rules = (
+        FileRule("all_reduce", four, four, any_size, False, Method("rabenseifner")),
+        FileRule("all_reduce", four, two, any_size, False, Method("two_tree")),
+    )
+    path = str(tmp_path / "tuning.json")
+    TuningFile({"transport": "ucx", "processors": [processor()]}, rules).save(path)
+    with emulated(4, 100e6, ranks_per_node=2) as network:
+        calls = processes.on(network, partial(call_by_file, path))
+    assert ["two_tree" in call for call in calls] == [True] * 4
