@@ -236,6 +236,7 @@ fuzz: .venv/ready
 	  build/fuzz/$$one -max_total_time=$(FUZZ_S) -max_len=1024 -timeout=60 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/$$one- build/fuzz/inputs_$$one || exit 1; \
 	done
+	$(BIN)/python -m tests.fuzz.files --seconds $(FUZZ_S)
 
 build/fuzz/%.o: %.cpp
 	@mkdir -p $(@D)

@@ -20,6 +20,9 @@ import random
 from math import isfinite
 from pathlib import Path
 
+from patallreduce.arguments import refused
+from patallreduce.text.files import read_text
+
 Seed = int | str
 
 
@@ -113,7 +116,7 @@ def read_trace(path: str | Path, ranks: int | None = None) -> list[list[float]]:
             message names file, line and column (the number of the value in its line), from 1.
     """
     patterns: list[list[float]] = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
@@ -132,9 +135,9 @@ def _seconds(word: str, where: str) -> float:
     try:
         value = float(word)
     except ValueError:
-        raise ValueError(f"{where}: expected seconds, got {word!r}") from None
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise ValueError(f"{where}: expected seconds >= 0, got {word}")
+        raise ValueError(refused(where, "seconds >= 0", word))
     return value
 
 

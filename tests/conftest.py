@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 from benchmarks.lab import Network, available
@@ -25,6 +26,10 @@ INTERRUPTION_S = 5  # at most, of a test by pytest-timeout
 # A job in the background of a shell script ignores SIGINT, and so would the ranks that tests start
 # and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Other tests run beside: what an example takes says nothing of it.
+hypothesis.settings.register_profile("beside others", deadline=None)
+hypothesis.settings.load_profile("beside others")
 
 STDERR = pytest.StashKey[int]()  # where nothing is captured
 

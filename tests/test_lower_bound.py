@@ -29,7 +29,7 @@ def cases(draw):
 
 
 @given(cases(), st.sampled_from(sorted(pat.algorithms())))
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@settings(max_examples=500, derandomize=True, database=None)
 def test_no_schedule_is_faster(case, name):
     link, message_bytes, arrivals_s = case
     schedule = make_schedule(name, Bucket(len(arrivals_s), message_bytes, link), arrivals_s)
@@ -55,7 +55,7 @@ def iterations(draw):
 
 
 @given(iterations())
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300, derandomize=True, database=None)
 def test_no_iteration_is_faster(case):
     link, message_bytes, rows, names = case
     ranks = len(rows[0])
@@ -72,7 +72,7 @@ def test_no_iteration_is_faster(case):
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, derandomize=True, database=None)
 def test_one_bucket_is_an_iteration_of_one(case):
     link, message_bytes, arrivals_s = case
     alone = pat.lower_bound(link, message_bytes, arrivals_s)
@@ -175,7 +175,7 @@ def networks(draw):
 
 
 @given(networks(), st.sampled_from(NAMES), st.data())
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300, derandomize=True, database=None)
 def test_no_schedule_is_faster_on_a_network(case, name, data):
     ranks, network = case
     message_bytes = 1 << 20

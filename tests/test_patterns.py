@@ -118,9 +118,9 @@ def test_a_trace_is_read(trace):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0 1\n0 x\n", r"trace.txt, line 2, column 2: expected seconds, got 'x'"),
-        ("0 1\n\n0 -1\n", r"line 3, column 2: expected seconds >= 0, got -1"),
-        ("0 nan\n", r"line 1, column 2: expected seconds >= 0, got nan"),
+        ("0 1\n0 x\n", r"trace.txt, line 2, column 2: expected seconds >= 0, got 'x'"),
+        ("0 1\n\n0 -1\n", r"line 3, column 2: expected seconds >= 0, got '-1'"),
+        ("0 nan\n", r"line 1, column 2: expected seconds >= 0, got 'nan'"),
         ("0 1\n0 1 2\n", r"line 2: expected 2 values, one per rank, got 3"),
         ("# nothing\n", r"trace.txt: expected a line of arrivals"),
     ],

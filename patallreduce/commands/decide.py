@@ -114,7 +114,10 @@ def _part(of: DecisionMap, sizes: Sequence[int]) -> DecisionMap:
 
 
 def _cost(points: str, made: Decide, of: DecisionMap) -> str:
-    cost = penalty(made, of)
+    try:
+        cost = penalty(made, of)
+    except ValueError:  # points of the same size that have no method in common
+        return f"{points} none of its choices was measured"
     text = (
         f"{points} its choices take {cost.mean:.1%} longer than the fastest (mean), 90 of 100 at "
         f"most {cost.ninety:.1%}, all at most {cost.most:.1%}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from patallreduce.commands import Commands
@@ -11,6 +12,9 @@ from patallreduce.records.files import load_iterations
 from patallreduce.records.iterations import Iteration
 from patallreduce.records.stragglers import straggler_report
 from patallreduce.records.trace import write_trace
+
+_Models = dict[int, list[Iteration]]
+_Run = Callable[[argparse.Namespace, _Models], str]
 
 KINDS = ("heat-map", "predicted", "timeline")
 
@@ -36,20 +40,26 @@ def add(commands: Commands) -> None:
     trace.add_argument("--out", type=Path, default=Path("out/trace.json"))
 
 
-def _command(
-    commands: Commands, name: str, run: Callable[[argparse.Namespace], str], about: str
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, run: _Run, about: str) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=about, description=about)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=partial(_on_records, run))
     parser.add_argument("records", type=Path, help="JSON lines, one iteration each")
     parser.add_argument("--model", type=int, help="of several models in the file, this one")
     return parser
 
 
-def _plot(options: argparse.Namespace) -> str:
+def _on_records(run: _Run, options: argparse.Namespace) -> str:
+    iterations = load_iterations(options.records)
+    try:
+        return run(options, _of_models(iterations, options.model))
+    except ValueError as error:
+        raise ValueError(f"{options.records}: {error}") from None
+
+
+def _plot(options: argparse.Namespace, of_models: _Models) -> str:
     from patallreduce import pictures
 
-    iterations = _load(options)
+    iterations = _of_one(of_models)
     if options.kind == "timeline":
         pictures.timeline(iterations, options.out, last=options.last)
     elif options.kind == "predicted":
@@ -59,39 +69,37 @@ def _plot(options: argparse.Namespace) -> str:
     return str(options.out)
 
 
-def _report(options: argparse.Namespace) -> str:
+def _report(options: argparse.Namespace, of_models: _Models) -> str:
     from patallreduce.page import write_page
 
-    of_models = list(_of_models(options).values())
-    write_page(options.out, of_models, title=f"{options.records.name}: who was late")
+    write_page(options.out, list(of_models.values()), title=f"{options.records.name}: who was late")
     return f"{options.out}: open it in a browser"
 
 
-def _stragglers(options: argparse.Namespace) -> str:
+def _stragglers(options: argparse.Namespace, of_models: _Models) -> str:
     threshold_s = None if options.threshold_ms is None else options.threshold_ms / 1e3
-    return str(straggler_report(_load(options), threshold_s=threshold_s, ratio=options.ratio))
+    iterations = _of_one(of_models)
+    return str(straggler_report(iterations, threshold_s=threshold_s, ratio=options.ratio))
 
 
-def _trace(options: argparse.Namespace) -> str:
-    iterations = _load(options)
+def _trace(options: argparse.Namespace, of_models: _Models) -> str:
+    iterations = _of_one(of_models)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_trace(options.out, iterations)
     return f"{options.out}: open it at https://ui.perfetto.dev"
 
 
-def _load(options: argparse.Namespace) -> list[Iteration]:
-    of_models = _of_models(options)
+def _of_one(of_models: _Models) -> list[Iteration]:
     if len(of_models) > 1:
-        raise ValueError(f"{options.records}: has models {[*of_models]}; choose one by --model")
+        raise ValueError(f"has models {[*of_models]}; choose one by --model")
     return next(iter(of_models.values()))
 
 
-def _of_models(options: argparse.Namespace) -> dict[int, list[Iteration]]:
-    """The iterations of each model in the file, or of the one that is asked for."""
-    iterations = load_iterations(options.records)
+def _of_models(iterations: list[Iteration], model: int | None) -> _Models:
+    """Those of each model, or of the one that is asked for."""
     models = sorted({iteration.model for iteration in iterations})
-    wanted = [model for model in models if options.model in {None, model}]
+    wanted = [one for one in models if model in {None, one}]
     if not wanted:
-        of = "" if options.model is None else f" of model {options.model}, only of {models}"
-        raise ValueError(f"{options.records}: no iterations{of}")
-    return {model: [i for i in iterations if i.model == model] for model in wanted}
+        of = "" if model is None else f" of model {model}, only of {models}"
+        raise ValueError(f"no iterations{of}")
+    return {one: [i for i in iterations if i.model == one] for one in wanted}

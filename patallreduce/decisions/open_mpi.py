@@ -19,8 +19,10 @@ from patallreduce.arguments import refused
 from patallreduce.decisions.other_names import other_names
 from patallreduce.decisions.rules import FileRule, Range, TuningFile
 from patallreduce.decisions.times import Method
+from patallreduce.text.files import parse_json, read_text
 
 _VERSION_LINE = "rule-file-version-"
+_MOST_DIGITS = 18
 _FIELDS = ("algorithm", "fan-out", "segment size")  # of a classic rule, behind its message size
 
 
@@ -32,11 +34,11 @@ def read_open_mpi(path: str | Path) -> TuningFile:
         ValueError: It is neither, or cut off; the message names file and line, and what was
             expected.
     """
-    text = Path(path).read_text(encoding="utf-8")
+    text = read_text(path)
     machine = {"library": "Open MPI"}
     if text.lstrip().startswith("{"):
         try:
-            rules = tuple(_json_rules(json.loads(text)))
+            rules = tuple(_json_rules(parse_json(text)))
         except json.JSONDecodeError as error:
             raise ValueError(
                 f"{path}, line {error.lineno}: expected JSON of Open MPI's rules, got {error.msg}"
@@ -85,8 +87,11 @@ class _Numbers:
         self.version = 1
         self._lines = [line.partition("#")[0].split() for line in text.splitlines()]
         self._at = 0
+
+    def take_version(self) -> None:
+        """The first line may have it."""
         if self._lines and self._lines[0] and self._lines[0][0].startswith(_VERSION_LINE):
-            self.version = self._whole(self._lines[0].pop(0).removeprefix(_VERSION_LINE))
+            self.version = self._whole(self._lines[0].pop(0).removeprefix(_VERSION_LINE), "version")
 
     def take(self, what: str) -> int:
         """The next; ValueError where there is none."""
@@ -103,13 +108,14 @@ class _Numbers:
         taken, row[:] = list(row), []
         return taken
 
-    def _whole(self, text: str, what: str = "version") -> int:
-        if not text.isdecimal():
+    def _whole(self, text: str, what: str) -> int:
+        if not text.isdecimal() or len(text) > _MOST_DIGITS:
             raise ValueError(refused(what, "a whole number >= 0", text))
         return int(text)
 
 
 def _classic_rules(numbers: _Numbers) -> Iterator[FileRule]:
+    numbers.take_version()
     by_number = {of["number"]: name for name, of in other_names("open_mpi").items()}
     for _ in range(numbers.take("number of collectives")):
         collective = by_number.get(numbers.take("collective"), "")
@@ -148,7 +154,7 @@ def _json_rules(entry: Any) -> Iterator[FileRule]:
         for told in by_ranks:
             ranks = _range(told, "comm_size", 1)
             rows = [
-                (_range(rule, "msg_size", 0), rule["alg"], int(rule.get("seg_size", 0)))
+                (_range(rule, "msg_size", 0), rule["alg"], _count(rule, "seg_size"))
                 for rule in told["rules"]
             ]
             its_spread = told.get("comm_rank_distribution", spread)
@@ -174,7 +180,16 @@ def _without(of: Range, others: Sequence[Range]) -> Iterator[Range]:
 def _range(told: dict[str, Any], name: str, least: int) -> Range:
     ends = (told.get(f"{name}_min", least), told.get(f"{name}_max", "inf"))
     first, last = (math.inf if str(end).lower().startswith("inf") else float(end) for end in ends)
+    if not (first < math.inf and last >= least):  # NaN, too
+        raise ValueError(refused(name, f"a range from {least} on", ends))
     return max(first, least), last
+
+
+def _count(told: dict[str, Any], name: str) -> int:
+    value = told.get(name, 0)
+    if type(value) is not int or value < 0:
+        raise ValueError(refused(name, "a whole number >= 0", value))
+    return value
 
 
 def _nodes(spread: str, ranks: Range) -> Range:

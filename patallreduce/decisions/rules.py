@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from patallreduce import _core
 from patallreduce.arguments import nearest, refused
 from patallreduce.decisions.times import Machine, Method
 from patallreduce.pricing.schedules import algorithms
+from patallreduce.text.files import parse_json, read_text
 
 VERSION = 1
 SCHEMA = "patallreduce/decisions/tuning.schema.json"  # in the repository
@@ -174,9 +176,9 @@ def load(path: str | Path) -> TuningFile:
         ValueError: It is none, cut off, of another version, or a rule makes no sense; the message
             names file and line, and what was expected.
     """
-    text = Path(path).read_text(encoding="utf-8")
+    text = read_text(path)
     try:
-        entry = json.loads(text)
+        entry = parse_json(text)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {error.lineno}: expected JSON of a whole tuning file, got {error.msg}"
@@ -192,8 +194,11 @@ def load(path: str | Path) -> TuningFile:
         raise ValueError(f'{path}: expected "machine", an object, got {machine!r}')
     if not isinstance(entries, list):
         raise ValueError(f'{path}: expected "rules", a list, got {entries!r}')
+    lines = _lines(text)
+    if len(lines) != len(entries):  # something else has "rules", too
+        lines = [1] * len(entries)
     rules = []
-    for told, line in zip(entries, _lines(text), strict=True):
+    for told, line in zip(entries, lines, strict=True):
         try:
             rules.append(_rule(told, line))
         except (ValueError, TypeError) as error:
@@ -203,9 +208,10 @@ def load(path: str | Path) -> TuningFile:
 
 # Where each of the rules begins.
 def _lines(text: str) -> list[int]:
-    at = text.index("[", text.index(":", text.rindex('"rules"'))) + 1
-    decoder = json.JSONDecoder()
     lines: list[int] = []
+    if (found := re.search(r'"rules"\s*:\s*\[', text)) is None:
+        return lines
+    at, decoder = found.end(), json.JSONDecoder()
     while True:
         while text[at] in " \t\r\n,":
             at += 1

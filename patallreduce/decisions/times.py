@@ -8,7 +8,10 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from patallreduce.arguments import refused
+from patallreduce.text.files import parse_json, read_text
 
 Machine = dict[str, Any]  # what tells one from another, see `rules.machine_of`
 
@@ -103,17 +106,16 @@ def read_times(path: str | Path) -> tuple[Machine, Times]:
         OSError: It cannot be read.
         ValueError: It is no such file; the message names the line and what was expected.
     """
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    lines = read_text(path).splitlines()
     times = Times()
     machine: Machine | None = None
     for number, line in enumerate(lines, 1):
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
             if machine is None:
                 machine = _machine(entry)
                 continue
-            case = Case(**{name: entry[name] for name in Case._fields})
-            method = Method(**{name: entry[name] for name in Method._fields})
+            case, method = _of(Case, entry), _of(Method, entry)
             times.add(case, method, entry["seconds"])
         except (ValueError, TypeError, KeyError) as error:
             if number == len(lines) > 1 and isinstance(error, json.JSONDecodeError):
@@ -123,6 +125,17 @@ def read_times(path: str | Path) -> tuple[Machine, Times]:
     if machine is None:
         raise ValueError(f"{path}: expected a file of times that `tune` wrote, got an empty one")
     return machine, times
+
+
+_T = TypeVar("_T", Case, Method)
+
+
+def _of(kind: type[_T], entry: Any) -> _T:
+    values = {name: entry[name] for name in kind._fields}
+    for name, expected in get_type_hints(kind).items():
+        if type(values[name]) is not expected or (expected is int and values[name] < 0):
+            raise ValueError(refused(name, f"{expected.__name__}, >= 0", values[name]))
+    return kind(**values)
 
 
 def _machine(entry: Any) -> Machine:

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patallreduce import _core
+from patallreduce import _core, arguments
 from patallreduce.arguments import refused
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.models import LogGP, Model, PLogP
+from patallreduce.text.files import parse_json, read_text
 from patallreduce.text.units import rate_text
 
 
@@ -41,6 +42,8 @@ class Network:
             executor does. False: a message leaves when its receiver has arrived (rendezvous).
 
     Raises:
+        TypeError: A value is of another kind.
+        ValueError: There are not as many links as nodes.
         ScheduleError: When it is used, values that are not one per rank or out of range.
 
     Source: single port, full duplex: Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), section 3.
@@ -54,6 +57,26 @@ class Network:
     burst_bytes: float = 0.0
     call_s: float = 0.0
     posted_before_arrival: bool = True
+
+    def __post_init__(self) -> None:
+        links = self.links if isinstance(self.links, Sequence) else (self.links,)
+        for link in links if self.within_node is None else (*links, self.within_node):
+            if not isinstance(link, (Link, LogGP, PLogP)):
+                raise TypeError(refused("network.links", "a Link, LogGP or PLogP", link))
+        if self.nodes is not None:
+            for rank, node in enumerate(self.nodes):
+                arguments.whole(f"network.nodes[{rank}]", node)
+            if isinstance(self.links, Sequence) and len(links) != len(self.nodes):
+                expected = f"{len(links)} of them, as many as links"
+                raise ValueError(refused("network.nodes", expected, self.nodes))
+        if isinstance(self.uplink_bytes_per_s, Sequence):
+            arguments.numbers("network.uplink_bytes_per_s", self.uplink_bytes_per_s)
+        elif self.uplink_bytes_per_s is not None:
+            arguments.number("network.uplink_bytes_per_s", self.uplink_bytes_per_s)
+        for name in ("burst_bytes", "call_s"):
+            arguments.number(f"network.{name}", getattr(self, name))
+        for name in ("shared_ports", "posted_before_arrival"):
+            arguments.flag(f"network.{name}", getattr(self, name))
 
     @classmethod
     def of_ports(
@@ -119,8 +142,9 @@ class Network:
             ValueError: It is no network, of another version, or a value is missing or impossible;
                 the message names the file.
         """
+        text = read_text(path)
         try:
-            entry = json.loads(Path(path).read_text(encoding="utf-8"))
+            entry = parse_json(text)
             if not isinstance(entry, dict) or entry.pop("patallreduce", None) != "network":
                 raise ValueError("expected a network that Network.save wrote")
             if (version := entry.pop("version", None)) != _VERSION:
@@ -208,22 +232,22 @@ def native(network: Model | Network) -> _core.Network:
     if not isinstance(network, Network):
         network = Network(network)
     result = _core.Network()
-    numbers: dict[Model, int] = {}
+    added: dict[Model, int] = {}
 
-    def number(model: Model) -> int:
-        if model not in numbers:
-            numbers[model] = len(numbers)
+    def add(model: Model) -> int:
+        if model not in added:
+            added[model] = len(added)
             _add(result, model)
-        return numbers[model]
+        return added[model]
 
     if isinstance(network.links, (Link, LogGP, PLogP)):
-        number(network.links)
+        add(network.links)
     else:
-        result.model_of = [number(model) for model in network.links]
+        result.model_of = [add(model) for model in network.links]
     if network.nodes is not None:
         result.node_of = list(network.nodes)
     if network.within_node is not None:
-        result.within_node = number(network.within_node)
+        result.within_node = add(network.within_node)
     if (uplinks := network.uplink_bytes_per_s) is not None:
         nodes = 1 + max(network.nodes or [0])
         result.uplink_bytes_per_s = uplinks if isinstance(uplinks, Sequence) else [uplinks] * nodes

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patallreduce.records.iterations import Iteration
+from patallreduce.text.files import parse_json, read_text
 
 
 def save_iterations(path: str | Path, iterations: Iterable[Iteration]) -> None:
@@ -25,16 +26,12 @@ def load_iterations(path: str | Path) -> list[Iteration]:
         OSError: The file cannot be read.
         ValueError: A line is not a record of an iteration; names file, line and what is wrong.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected lines of JSON, got {error}") from error
     iterations = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            iterations.append(Iteration.from_dict(json.loads(line)))
+            iterations.append(Iteration.from_dict(parse_json(line)))
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}, line {number}: expected JSON: {error}") from error
         except ValueError as error:

@@ -182,7 +182,9 @@ class Iteration:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Iteration:
-        """Read a record; times that are None or not finite become NaN, unknown keys are ignored.
+        """Read a record; times that are None or far from any clock's become NaN.
+
+        Unknown keys are ignored.
 
         Raises:
             ValueError: Something is missing, or not of the right kind.
@@ -201,12 +203,12 @@ class Iteration:
                     EdgeRecord(float(edge["fraction"]), _times(edge["at_s"]))
                     for edge in record.get("progress", ())
                 ),
-                host={str(k): _times(of) for k, of in record.get("host", {}).items()},
+                host={str(k): _times(of) for k, of in dict(record.get("host", {})).items()},
                 ports=_times(record.get("ports", ())),
             )
         except KeyError as error:
             raise ValueError(f"not a record of an iteration: {error} is missing") from error
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise ValueError(f"not a record of an iteration: {error}") from error
 
     def _latest_of_buckets(self, name: str) -> Times:
@@ -229,9 +231,12 @@ def _bucket(record: Mapping[str, Any]) -> BucketRecord:
     )
 
 
+_FAR_S = 1e12  # from 0: no clock shows it
+
+
 def _time(value: Any) -> float:
     time_s = math.nan if value is None else float(value)
-    return time_s if math.isfinite(time_s) else math.nan
+    return time_s if abs(time_s) < _FAR_S else math.nan
 
 
 def _times(values: Iterable[Any]) -> Times:

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from patallreduce.text.files import parse_json, read_text
+
 Record = dict[str, Any]
-_KEYS = {"communicator", "rank", "ranks", "unix_s", "error", "called", "peers", "waiting", "at_s"}
+_LONGEST_S = 1e18
+_SHARED = ("communicator", "ranks")  # by all records of one failure
 
 
 def write(folder: Path, record: Record) -> Path:
@@ -34,19 +37,44 @@ def load(folder: Path) -> list[Record]:
     """
     records = []
     for path in sorted(folder.glob("*-rank-*.json")):
+        text = read_text(path)
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = parse_json(text)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        if not isinstance(record, dict) or not record.keys() >= _KEYS:
+        if not _is_of_a_rank(record):
             raise ValueError(f"{path}: expected what patallreduce wrote of a rank")
         records.append(record)
     if not records:
         raise ValueError(f"{folder}: no records; expected files such as 1a2b3c4d-rank-0.json")
-    newest = max(records, key=lambda record: float(record["unix_s"]))["communicator"]
+    newest = max(records, key=lambda record: float(record["unix_s"]))
     return sorted(
-        (record for record in records if record["communicator"] == newest),
+        (record for record in records if all(record[key] == newest[key] for key in _SHARED)),
         key=lambda record: int(record["rank"]),
+    )
+
+
+# Whether it has what `explain` looks at.
+def _is_of_a_rank(record: Any) -> bool:
+    try:
+        of_ranks = [record["rank"], *(waiting["waits_for"] for waiting in record["waiting"])]
+        counts = [record["called"], *(peer["called"] for peer in record["peers"])]
+        counts += [waiting["number"] for waiting in record["waiting"]]
+        seconds = [record["unix_s"], record["at_s"]]
+        seconds += [waiting["arrival_s"] for waiting in record["waiting"]]
+        texts = [record["communicator"], record["error"]]
+        texts += [waiting["call"] for waiting in record["waiting"]]
+        ranks, flags = record["ranks"], [waiting["for_plan"] for waiting in record["waiting"]]
+    except (TypeError, KeyError):
+        return False
+    return (
+        all(type(one) is int for one in (ranks, *of_ranks, *counts))
+        and all(-1 <= rank < ranks for rank in of_ranks)
+        and record["rank"] >= 0
+        and len(record["peers"]) == ranks
+        and all(type(one) in (int, float) and abs(one) < _LONGEST_S for one in seconds)
+        and all(type(one) is str for one in texts)
+        and all(type(one) is bool for one in flags)
     )
 
 

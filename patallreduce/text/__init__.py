@@ -1,1 +1,1 @@
-"""Tables, sizes and times as text."""
+"""Tables, sizes and times as text; text and JSON of files."""

@@ -41,13 +41,18 @@ def rate_text(bytes_per_s: float) -> str:
     return f"{bits_per_s / 1e9:g} Gbit/s" if bits_per_s >= 1e9 else f"{bits_per_s / 1e6:g} Mbit/s"
 
 
+_LONG_MS = 1e12
+
+
 def ms_text(time_s: float) -> str:
-    """Write seconds as milliseconds in four digits; "-" for NaN."""
+    """Write seconds as milliseconds in four digits, or more before the point; "-" for NaN."""
     if math.isnan(time_s):
         return "-"
     time_ms = time_s * 1e3 + 0.0
     if abs(time_ms) < 5e-4:
         return "0"
+    if abs(time_ms) > _LONG_MS:
+        return f"{time_ms:.3e}"
     digits = min(3, max(0, 3 - math.floor(math.log10(abs(time_ms)))))
     return f"{time_ms:.{digits}f}"
 

@@ -241,7 +241,7 @@ def problems(draw):
 
 
 @given(problem=problems())
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, derandomize=True, database=None)
 def test_equal_and_right_for_any_arrivals(problem):
     assert_equal_and_right(problem)
 

@@ -38,7 +38,7 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300, derandomize=True, database=None)
 def test_proved_whatever_its_times_are(problem):
     pat.verify(pat.schedule(**problem))
 

@@ -67,7 +67,7 @@ def problems(draw):
     }
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(problems())
 def test_any_arrivals_and_ports_give_a_right_schedule(problem):
     pat.verify(pat.schedule("direct_exchange", **problem))

@@ -48,7 +48,7 @@ def requests(draw):
 
 @pytest.mark.parametrize("name", pat.algorithms())
 @given(request=requests())
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, derandomize=True, database=None)
 def test_verified_for_random_arrivals(name, request):
     schedule = pat.schedule(name, **request)
     pat.verify(schedule)

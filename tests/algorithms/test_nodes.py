@@ -46,7 +46,7 @@ def problems(draw):
     }
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(problems())
 def test_any_nodes_give_a_right_schedule_that_enters_each_node_once(problem):
     if problem["name"] not in ("prr", "direct_exchange"):
@@ -91,7 +91,7 @@ NODES = st.integers(2, 7).flatmap(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NODES, st.sampled_from([1, 2]))
 def test_the_reproducible_tree_crosses_as_rarely_as_it_can(nodes, cuts):
     ranks = len(nodes)

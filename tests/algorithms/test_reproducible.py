@@ -25,7 +25,7 @@ def steps_of(schedule):
     segments=st.integers(1, 130),
     late=st.integers(0, 39),
 )
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200, derandomize=True, database=None)
 def test_every_segment_is_the_tree_for_any_ranks_segments_and_arrivals(ranks, segments, late):
     arrivals_s = [float(rank == late) for rank in range(ranks)]
     schedule = pat.schedule("reproducible", ranks, segments, arrivals_s)
@@ -104,7 +104,7 @@ def test_other_numbers_of_ranks_move_what_the_head_of_the_source_says(ranks):
 
 
 @given(ranks=st.integers(2, 40), segments=st.integers(1, 130))
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@settings(max_examples=50, derandomize=True, database=None)
 def test_both_ends_of_a_message_are_in_one_round_and_rounds_only_rise(ranks, segments):
     schedule = pat.schedule("reproducible", ranks, segments)
     ends: Counter = Counter()

@@ -95,7 +95,7 @@ def reduce_and_check(communicator, case):
     return tensor
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ranks=st.sampled_from(RANKS), choose=st.randoms(use_true_random=False))
 def test_any_schedule_that_is_proved_runs(communicators_of, ranks, choose):
     case = random_case(choose, ranks)

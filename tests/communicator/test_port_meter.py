@@ -34,7 +34,7 @@ def mostly_wide(draw):
     return draw(st.permutations(narrow + [1.0] * wide))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(mostly_wide())
 def test_every_port_is_found_where_most_are_wide(ports):
     pair_rates, rings = rings_of(ports, noise=0.1)

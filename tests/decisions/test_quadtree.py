@@ -1,7 +1,7 @@
 """Quadtrees, worked out by hand and drawn at random."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from patallreduce.decisions.functions import fastest, map_of, penalty
@@ -64,7 +64,6 @@ def test_between_points_and_beyond_them():
     assert exact(100, 1 << 18) == S
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_an_exact_one_is_the_map_also_where_rows_are_repeated(data):
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))

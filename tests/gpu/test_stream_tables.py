@@ -94,7 +94,7 @@ def collide(stages, a, b):
     return False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(any_programs)
 def test_whatever_collides_is_ordered_and_nothing_waits_for_nothing(programs):
     """By a stream or by events, also in a roundabout way; and no event is queued for no reason."""
@@ -122,7 +122,6 @@ def test_whatever_collides_is_ordered_and_nothing_waits_for_nothing(programs):
                 assert collide(stages, one, item), (program.rank, one, item)
 
 
-@settings(deadline=None)
 @given(any_programs)
 def test_every_message_and_sum_is_in_the_table(programs):
     for program in programs:
@@ -156,7 +155,6 @@ def test_a_table_says_what_lies_where():
     assert cells[4][4] == "3: home + scratch 1 -> shadow and home; RESULT"
 
 
-@settings(deadline=None)
 @given(any_programs, st.integers(0, 6))
 def test_nothing_starts_before_what_it_waits_for(programs, late):
     arrivals_s = [3.0 * (rank == late) for rank in range(len(programs))]
@@ -183,7 +181,6 @@ def test_nothing_starts_before_what_it_waits_for(programs, late):
         assert own.result_s >= arrival_s
 
 
-@settings(deadline=None)
 @given(any_programs)
 def test_a_message_moves_at_the_same_time_at_both_ends(programs):
     times = times_of(programs, [float(program.rank) for program in programs])

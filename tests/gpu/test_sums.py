@@ -78,7 +78,7 @@ def test_every_algorithm(collective, name, ranks_of):
             assert same_bits(bucket.seen, bucket.expected()), (count, bucket.op, bucket.dtype)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, derandomize=True, database=None)
 @given(data=st.data())
 def test_any_messages(data, ranks_of):
     """Whatever a schedule sends to and fro, with several ports and messages of several segments."""

@@ -213,9 +213,7 @@ def test_an_arrival_not_noted_in_order_is_the_time_of_the_call():
 PASSES = ["train", "accumulate", "evaluate", "no gradient", "forward alone", "forward fails"]
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(passes=st.lists(st.sampled_from(PASSES), max_size=12))
 def test_whatever_the_loop_does_labels_rise_and_iterations_start_once(passes):
     plain, watched = pair(Fragile)

@@ -207,7 +207,7 @@ own_clock = st.floats(0, 1e12)  # the leader's own: it may jump, but it is a num
 reports = st.lists(st.tuples(kinds, st.integers(0, 2), st.integers(0, 4), own_clock), max_size=60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(reports)
 def test_whatever_is_reported_every_iteration_has_at_most_one_plan(told):
     """Wild numbers in any order: nothing is raised, and plans stay plans."""

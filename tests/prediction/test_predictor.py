@@ -186,7 +186,7 @@ calls = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 2), calls), max_size=40), times)
 def test_whatever_comes_in_finite_numbers_come_out(history, now_s):
     job = Job(3)
@@ -201,7 +201,7 @@ def test_whatever_comes_in_finite_numbers_come_out(history, now_s):
             assert all(map(math.isfinite, ranks[rank].components(bucket, now_s).values()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(calls, max_size=20))
 @example([("start", 0.0), ("finish", [1.0, 0.0])])
 @example([("start", 0.0), ("finish", [0.0, 0.0]), ("start", 0.0), ("finish", [0.0, 2.0])])

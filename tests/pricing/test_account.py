@@ -1,7 +1,7 @@
 """What a result waited for, and how busy ports and processors were."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import patallreduce as pat
@@ -43,7 +43,6 @@ def test_ports_of_a_ring():
     assert result.works_s == exactly((3 * 1000 / 5e9,) * 4)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(NAMES), arrivals, st.sampled_from([LINK, LOGGP]), st.integers(1, 20))
 def test_every_path_leads_from_an_arrival_to_the_last_finish(name, arrivals_s, link, segments):
     ranks = len(arrivals_s)
@@ -72,7 +71,6 @@ def test_every_path_leads_from_an_arrival_to_the_last_finish(name, arrivals_s, l
     assert without.sends_s == exactly(result.sends_s)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(NAMES), arrivals, st.integers(1, 20))
 def test_what_is_sent_is_received_and_no_port_works_overtime(name, arrivals_s, segments):
     schedule = pat.schedule(name, len(arrivals_s), segments, arrivals_s)
@@ -90,7 +88,6 @@ def test_what_is_sent_is_received_and_no_port_works_overtime(name, arrivals_s, s
     assert sum(result.works_s) == exactly(2 * messages * 3e-6 + sums * 1000 / 5e9)
 
 
-@settings(deadline=None)
 @given(arrivals, st.floats(1, 10), st.sampled_from(["bytes_per_s", "reduce_bytes_per_s"]))
 def test_in_a_ring_nobody_suffers_from_a_faster_link(arrivals_s, factor, field):
     """Each port serves one neighbour in a fixed order; not true where messages overtake."""

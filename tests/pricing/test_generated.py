@@ -48,7 +48,7 @@ def test_equal_arrivals(name, ranks, cuts):
                 assert tuple(found[0]) == stored.finish_s
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.sampled_from(NAMES),
     st.lists(st.floats(0, 0.05), min_size=1, max_size=12),
@@ -120,7 +120,6 @@ loggps = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["ring", "slt", "prr"]),
     st.lists(st.floats(0, 0.01), min_size=2, max_size=9),

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import patallreduce as pat
@@ -38,7 +38,6 @@ arrivals = st.lists(st.floats(0, 0.1), min_size=2, max_size=6)
 names = st.sampled_from(sorted(pat.algorithms()))
 
 
-@settings(deadline=None)
 @given(names, arrivals, st.integers(1, 3))
 def test_ports_carry_one_message_at_a_time(name, arrivals_s, cuts):
     ranks = len(arrivals_s)
@@ -56,7 +55,6 @@ def test_ports_carry_one_message_at_a_time(name, arrivals_s, cuts):
         assert message.end_s - message.begin_s == pytest.approx(busy_s, rel=1e-9)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["ring", "rabenseifner"]), arrivals, st.integers(1, 3))
 def test_the_last_message_brings_the_result(name, arrivals_s, cuts):
     """But for rounding: the picture is of the run whose finish times are reported."""
@@ -97,7 +95,6 @@ def test_the_receives_tell_sums_from_results():
     ]
 
 
-@settings(deadline=None)
 @given(names, arrivals, st.booleans())
 def test_a_networks_messages_keep_to_its_ports(name, arrivals_s, shared_ports):
     """As many messages as it has, each between its begin and its landing, none before its time."""

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import patallreduce as pat
@@ -119,7 +119,6 @@ arrivals = st.lists(st.floats(0, 1), min_size=2, max_size=6)
 names = st.sampled_from(sorted(pat.algorithms()))
 
 
-@settings(deadline=None)
 @given(names, arrivals, st.data())
 def test_no_schedule_beats_the_others_data(name, arrivals_s, data):
     """What another rank brings has to come through this rank's port: one message."""
@@ -138,7 +137,6 @@ def test_no_schedule_beats_the_others_data(name, arrivals_s, data):
     assert result.after_last_arrival_s == pytest.approx(max(result.finish_s) - max(arrivals_s))
 
 
-@settings(deadline=None)
 @given(arrivals, st.data())
 def test_in_a_ring_nobody_profits_from_a_later_arrival(arrivals_s, data):
     """Each port serves one neighbour in a fixed order, so a delay can only spread.
@@ -154,7 +152,6 @@ def test_in_a_ring_nobody_profits_from_a_later_arrival(arrivals_s, data):
     assert all(b <= a * (1 + 1e-12) for b, a in zip(before.finish_s, after.finish_s, strict=True))
 
 
-@settings(deadline=None)
 @given(names, arrivals, st.integers(-10, 10))
 def test_the_clock_s_zero_does_not_matter(name, arrivals_s, shift_s):
     # On a grid that sums of the shift cannot round: ties stay ties.

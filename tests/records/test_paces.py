@@ -57,6 +57,6 @@ def test_the_report_says_it():
 
 
 @given(st.lists(iterations(), max_size=3))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_whatever_is_recorded_there_is_an_answer(made):
     assert paces(made).planned <= len(made)

@@ -147,7 +147,7 @@ def test_the_table_has_a_line_per_rank_with_and_without_rich(run_of, monkeypatch
         assert max(map(len, text.splitlines())) <= 110
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.booleans(), max_size=40))
 def test_a_phase_begins_late_and_is_late_in_two_of_three(late_or_not):
     since = late_since(late_or_not)
@@ -168,7 +168,7 @@ def test_phases(pattern, since):
     assert late_since([mark == "x" for mark in pattern]) == since
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_the_numbering_of_ranks_does_not_matter(data):
     ranks = data.draw(st.integers(1, 5))

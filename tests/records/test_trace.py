@@ -101,7 +101,7 @@ def test_no_iterations_are_an_empty_trace(tmp_path):
     assert written(tmp_path, [])["traceEvents"] == []
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(iterations(), max_size=4))
 def test_any_records_give_a_sorted_trace_without_misplaced_events(tmp_path_factory, records):
     trace = written(tmp_path_factory.mktemp("trace"), records)
@@ -121,7 +121,7 @@ def test_any_records_give_a_sorted_trace_without_misplaced_events(tmp_path_facto
     assert not held & {event["tid"] for event in events if event["ph"] == "i"}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(*[st.floats(0.0, 3.0)] * 6), min_size=1, max_size=6))
 def test_events_of_one_row_do_not_overlap(tmp_path_factory, times):
     """Perfetto drops events that overlap another of their row without lying inside it."""

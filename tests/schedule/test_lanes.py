@@ -55,7 +55,7 @@ def schedules(draw):
     return Schedule.from_steps(steps, segments, collective="all_reduce")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(schedules(), st.integers(1, 4))
 def test_both_ends_of_a_message_have_one_lane(schedule, lanes):
     of_step = _core.lanes(schedule, lanes)
@@ -66,7 +66,7 @@ def test_both_ends_of_a_message_have_one_lane(schedule, lanes):
     assert of_step == _core.lanes(schedule, lanes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(schedules())
 def test_messages_of_one_kind_between_two_ranks_keep_their_order(schedule):
     """A flow has one lane, so ranks that post in order match in order."""
@@ -77,7 +77,7 @@ def test_messages_of_one_kind_between_two_ranks_keep_their_order(schedule):
     assert all(len(lanes) == 1 for lanes in flows.values())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(schedules())
 def test_lanes_separate_and_never_join(schedule):
     """More of them do not mix more, counted as pairs of a receive and a send in one group."""

@@ -99,7 +99,7 @@ def assert_played_right(schedule, ports, seed, canonical_order):
 
 
 @pytest.mark.parametrize(("collective", "name"), NAMES)
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@settings(max_examples=25, derandomize=True, database=None)
 @given(data=st.data())
 def test_groups_give_the_schedules_own_sums(collective, name, data, canonical_order):
     ranks = data.draw(st.integers(1, 9))
@@ -133,7 +133,7 @@ def assert_one_port(schedule, levels):
         assert set(ways.values()) <= {1}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=150, derandomize=True, database=None)
 @given(data=st.data())
 def test_any_messages_written_down_one_after_the_other_have_groups(data, canonical_order):
     """Such schedules need no collective: what the groups have to keep is the ordering rule."""

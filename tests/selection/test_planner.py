@@ -294,7 +294,7 @@ durations = st.one_of(st.floats(0, 1e300), st.floats(0, 1), st.sampled_from([0.0
 sizes = st.lists(st.tuples(st.integers(0, 1 << 20), st.sampled_from([2, 4, 8])), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.integers(1, 6), sizes)
 def test_whatever_is_forecast_a_plan_can_be_made(data, ranks, sizes):
     def drawn(of):

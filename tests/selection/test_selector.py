@@ -133,7 +133,7 @@ forecasts = st.integers(2, 9).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(forecasts, st.sampled_from([1, 100, 10_000, 1_000_000]))
 def test_a_choice_is_a_proven_schedule_and_never_dearer_than_the_ring(forecast, elements):
     arrivals_s, errors_s = forecast

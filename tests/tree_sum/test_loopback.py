@@ -70,7 +70,7 @@ def test_every_op_and_dtype(communicators_of, dtype, op):
 
 
 @given(st.lists(st.one_of(st.just(0), st.integers(0, 70)), min_size=5, max_size=5), st.integers(0))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_distribution(communicators_of, counts, seed):
     """Also the second time, when the counts are known, and with the columns of a matrix."""
     values = elements(sum(counts), seed=seed % 2**32)
@@ -82,7 +82,7 @@ def test_any_distribution(communicators_of, counts, seed):
 
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_counts_that_move_from_call_to_call(communicators_of, sizes):
     """Some ranks keep their count while others do not: nobody may take old places for new ones."""
     cases = []
