@@ -123,7 +123,7 @@ def tune(
     while True:
         elapsed_s = time.monotonic() - begun_s
         work = None if lead is None else lead.following(elapsed_s)
-        told = measuring.agreed([_DONE] * 5 if work is None else _encoded(cases, work))
+        told = measuring.agreed([_DONE] * 4 if work is None else _encoded(cases, work))
         if told[0] == _DONE:
             break
         case, method, repeats = _decoded(cases, told)
@@ -165,11 +165,9 @@ class _Lead:
 
 def _encoded(cases: Sequence[Case], work: Work) -> list[int]:
     names = [GLOO.algorithm, *algorithms(work.case.collective)]
-    size, method = work.case.message_bytes, work.method
-    like = [case._replace(message_bytes=size) for case in cases]  # it may lie between two of them
+    method = work.method
     return [
-        like.index(work.case),
-        size,
+        cases.index(work.case),
         names.index(method.algorithm),
         method.segment_bytes,
         work.repeats,
@@ -177,10 +175,9 @@ def _encoded(cases: Sequence[Case], work: Work) -> list[int]:
 
 
 def _decoded(cases: Sequence[Case], told: Sequence[int]) -> tuple[Case, Method, int]:
-    place, size, name, segment_bytes, repeats = told
-    case = cases[place]._replace(message_bytes=size)
+    case = cases[told[0]]
     names = [GLOO.algorithm, *algorithms(case.collective)]
-    return case, Method(names[name], segment_bytes), repeats
+    return case, Method(names[told[1]], told[2]), told[3]
 
 
 def _text(case: Case) -> str:

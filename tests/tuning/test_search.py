@@ -1,9 +1,9 @@
-"""`tune`: in which order it measures, what lies between two sizes, and what it leaves out."""
+"""`tune`: in which order it measures, and what it leaves out."""
 
 import math
 
 import patallreduce as pat
-from patallreduce.decisions.times import Case, Method, Times
+from patallreduce.decisions.times import Case, Times
 from patallreduce.tuning.search import Search
 
 LINK = pat.Link(20e-6, 1e9)
@@ -46,44 +46,3 @@ def test_what_takes_longer_than_is_left_is_not_begun():
     search = Search(map(case_of, (4096, 1 << 28)), LINK)
     assert told(search, Times(), 0.1)[0] == 4096
     assert told(search, Times(), 1e-9) is None
-
-
-def measured(sizes, seconds):
-    """By size; whatever else may be measured there is far slower, and so is every cut."""
-    search, times = Search(map(case_of, sizes), LINK), Times()
-    for size in sizes:
-        for method in search.prices_s[case_of(size)]:
-            times.add(case_of(size), method, [1.0])
-        for method, took_s in seconds[size].items():
-            times.add(case_of(size), Method(method), [took_s, took_s, took_s])
-    return search, times
-
-
-def works(search, times, took_s):
-    """All that follow, with what each takes."""
-    while work := search.following(times, math.inf):
-        times.add(work.case, work.method, [took_s(work)] * work.repeats)
-        yield work
-
-
-def test_between_two_sizes_whose_fastest_differ_those_that_may_be_it_are_measured():
-    sizes = (1 << 10, 16 << 10, 64 << 10)
-    search, times = measured(
-        sizes,
-        {
-            1 << 10: {"slt": 1e-3, "ring": 1.1e-3, "two_tree": 5e-3},
-            16 << 10: {"slt": 2e-3, "ring": 1e-3, "two_tree": 5e-3},
-            64 << 10: {"ring": 4e-3, "slt": 9e-3, "two_tree": 15e-3},
-        },
-    )
-
-    def took_s(work):
-        faster = "slt" if work.case.message_bytes < 6000 else "ring"
-        return 1.0 if work.method.segment_bytes else 1e-3 * (1 + (work.method.algorithm != faster))
-
-    between = {}
-    for work in works(search, times, took_s):
-        if (size := work.case.message_bytes) not in sizes:
-            between.setdefault(size, set()).add(work.method.algorithm)
-    # First in the middle, then between that and 16 KiB, where they differ.
-    assert [*between.items()] == [(4096, {"slt", "ring"}), (8192, {"slt", "ring"})]

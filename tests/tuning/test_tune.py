@@ -69,33 +69,6 @@ def test_all_ranks_tune_and_rank_0_keeps_it(communicators, tmp_path):
     assert all(file.rules_for(name, 3, 3) for name in ("all_reduce", "broadcast"))
 
 
-def test_sizes_between_those_that_were_asked_for_are_measured_on_all_ranks(
-    communicators, tmp_path, monkeypatch
-):
-    """Where the fastest differ; the rules have the border there."""
-
-    def seconds(self, case, method, repeats):
-        faster = "binomial_broadcast" if case.message_bytes < 20_000 else "chain_broadcast"
-        asked[self._comm.rank].append(case)
-        return [1e-3 if method == Method(faster) else 2e-3] * repeats
-
-    monkeypatch.setattr(Measuring, "seconds", seconds)
-    comms = communicators(2)
-    asked = {comm.rank: [] for comm in comms}
-    machine = on_threads(comms, machine_of)[0]
-
-    def tuned(comm):
-        journal = Journal(tmp_path / "times.jsonl", machine) if comm.rank == 0 else None
-        tune(comm, cases_of(comm, ["broadcast"], [4096, 65536]), 60.0, journal)
-
-    on_threads(comms, tuned)
-    assert asked[0] == asked[1]
-    times = read_times(tmp_path / "times.jsonl")[1]
-    assert [case.message_bytes for case in times.cases()] == [4096, 16384, 32768, 65536]
-    found = [rule.message_bytes for rule in fitted(times, machine).rules]
-    assert [16384 < first < 32768 for first, _ in found] == [False, True]
-
-
 def test_times_of_other_sizes_are_kept_and_gone_on_with(communicators, tmp_path):
     comms = communicators(2)
     machine = on_threads(comms, machine_of)[0]
