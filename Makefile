@@ -224,8 +224,8 @@ build/simulated/%.o: %.cpp build/simulated/standard.h.gch
 build/simulated/interleavings: $(INTERLEAVED:%.cpp=build/simulated/%.o)
 	@echo $@
 	@g++ $^ -pthread -ldl -o $@
-# The decoders, an engine and a leader among strangers: FUZZ_S seconds each, from the kept inputs on.
-# Needs clang 16 or newer with its libFuzzer (Debian: clang-19, libclang-rt-19-dev).
+# An engine and a leader among strangers, from the kept inputs on, then whoever reads a file: FUZZ_S
+# seconds each. Needs clang 16 or newer with its libFuzzer (Debian: clang-19, libclang-rt-19-dev).
 FUZZ_S ?= 600
 CLANG ?= clang++-19
 FUZZED := $(call together,$(filter $(foreach folder,executor schedule algorithms pricing reduction selection prediction monitor,csrc/$(folder)/%.cpp),$(NATIVE))) csrc/transport/sockets.cpp

@@ -116,7 +116,7 @@ def _part(of: DecisionMap, sizes: Sequence[int]) -> DecisionMap:
 def _cost(points: str, made: Decide, of: DecisionMap) -> str:
     try:
         cost = penalty(made, of)
-    except ValueError:  # points of the same size that have no method in common
+    except ValueError:  # what is fastest elsewhere was not tried at any of them
         return f"{points} none of its choices was measured"
     text = (
         f"{points} its choices take {cost.mean:.1%} longer than the fastest (mean), 90 of 100 at "

@@ -191,9 +191,9 @@ def load(path: str | Path) -> TuningFile:
         )
     machine, entries = entry.get("machine"), entry.get("rules")
     if not isinstance(machine, dict):
-        raise ValueError(f'{path}: expected "machine", an object, got {machine!r}')
+        raise ValueError(f"{path}: {refused('machine', 'an object', machine)}")
     if not isinstance(entries, list):
-        raise ValueError(f'{path}: expected "rules", a list, got {entries!r}')
+        raise ValueError(f"{path}: {refused('rules', 'a list', entries)}")
     lines = _lines(text)
     if len(lines) != len(entries):  # something else has "rules", too
         lines = [1] * len(entries)

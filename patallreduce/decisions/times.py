@@ -127,6 +127,7 @@ def read_times(path: str | Path) -> tuple[Machine, Times]:
     return machine, times
 
 
+_EXPECTED = {str: "a text", int: "a whole number >= 0", bool: "true or false"}
 _T = TypeVar("_T", Case, Method)
 
 
@@ -134,7 +135,7 @@ def _of(kind: type[_T], entry: Any) -> _T:
     values = {name: entry[name] for name in kind._fields}
     for name, expected in get_type_hints(kind).items():
         if type(values[name]) is not expected or (expected is int and values[name] < 0):
-            raise ValueError(refused(name, f"{expected.__name__}, >= 0", values[name]))
+            raise ValueError(refused(name, _EXPECTED[expected], values[name]))
     return kind(**values)
 
 

@@ -216,7 +216,7 @@ def _decoded(entry: Any) -> Any:
     if isinstance(entry, list):
         return tuple(map(_decoded, entry))
     if not isinstance(entry, Mapping) or entry.get("model") not in _MODELS:
-        raise ValueError(f"expected a model of {', '.join(_MODELS)}, got {entry!r}")
+        raise ValueError(refused("links", f"a model of {', '.join(_MODELS)}", entry))
     values = {name: _frozen(value) for name, value in entry.items() if name != "model"}
     return _MODELS[entry["model"]](**values)
 

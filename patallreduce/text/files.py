@@ -23,7 +23,7 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """As `json.loads`, for whole numbers of 64 bits; whatever is wrong is a JSONDecodeError."""
+    """As `json.loads`; whatever is wrong is a JSONDecodeError, also numbers of many digits."""
     try:
         return json.loads(text, parse_int=_whole)
     except RecursionError:

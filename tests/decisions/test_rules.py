@@ -246,8 +246,8 @@ def edited(tmp_path, edit):
         (lambda text: text.replace('"one"', '"two"', 1), "line 12: in_flight: expected"),
         (lambda text: text.replace('"segment_bytes": 0', '"segment_bytes": 0.5'), "segment_bytes"),
         (lambda text: text.replace('"segment_bytes"', '"segments"', 1), "line 12: rule: expected"),
-        (lambda text: text.replace('"machine"', '"host"'), 'expected "machine"'),
-        (lambda text: text.replace('"rules"', '"rulez"'), 'expected "rules"'),
+        (lambda text: text.replace('"machine"', '"host"'), "machine: expected an object"),
+        (lambda text: text.replace('"rules"', '"rulez"'), "rules: expected a list"),
     ],
 )
 def test_files_that_make_no_sense(tmp_path, edit, text):

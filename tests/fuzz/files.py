@@ -31,6 +31,7 @@ from hypothesis import strategies as st
 
 import patallreduce as pat
 from patallreduce import __main__ as command_line
+from patallreduce.commands.records import KINDS
 from tests.fuzz import samples
 
 LONG_S = 10.0  # no file here has more than some KB
@@ -114,6 +115,12 @@ READERS = {
     "iterations, stragglers": Reader(samples.ITERATIONS, "records", _by("stragglers", FILE)),
     "iterations, report": Reader(samples.ITERATIONS, "records", _by("report", FILE, out="html")),
     "iterations, trace": Reader(samples.ITERATIONS, "records", _by("trace", FILE, out="json")),
+    **{
+        f"iterations, {kind}": Reader(
+            samples.ITERATIONS, "records", _by("plot", FILE, "--kind", kind, out="picture.png")
+        )
+        for kind in KINDS
+    },
     "Open MPI's rules": Reader(samples.OPEN_MPI, "rules.conf", _by("tune", "--from", FILE)),
     "Open MPI's JSON": Reader(samples.OPEN_MPI_JSON, "rules.json", _by("tune", "--from", FILE)),
     "postmortem": Reader(samples.POSTMORTEM, "a-rank-0.json", _by("postmortem", FOLDER)),

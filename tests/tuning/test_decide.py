@@ -22,10 +22,10 @@ def seconds(method, ranks, size):
 def measured(tmp_path):
     """What was measured on some ranks, in a file."""
 
-    def write(ranks, sizes=SIZES, several=False):
+    def write(ranks, sizes=SIZES, several=False, methods_of=lambda _: (RING, RABENSEIFNER, GLOO)):
         times = Times()
         for size in sizes:
-            for method in (RING, RABENSEIFNER, GLOO):
+            for method in methods_of(size):
                 case = Case("all_reduce", ranks, ranks, size, several)
                 times.add(case, method, [seconds(method, ranks, size)])
         path = tmp_path / f"{ranks}.jsonl"
@@ -68,6 +68,14 @@ def test_calls_beside_others_are_decided_by_themselves(command, measured):
     status, said = command("decide", *files, "--several")
     assert status == 0
     assert "10 points" in said
+
+
+def test_choices_that_were_measured_nowhere_else_are_told(command, measured):
+    every_second = SIZES[::2]
+    file = measured(8, methods_of=lambda size: (RING if size in every_second else RABENSEIFNER,))
+    status, said = command("decide", file)
+    assert status == 0
+    assert "Made from every second size, on the others none of its choices was measured" in said
 
 
 @pytest.mark.parametrize(
