@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +37,14 @@ def records(plan: Plan) -> Iterator[Record]:
     machine = machine_of(comm)
     tuned_cases = cases_of(comm, plan["collectives"], plan["bytes"])
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        journal = Journal(Path(folder) / "times.jsonl", machine) if comm.rank == 0 else None
-        tune(comm, tuned_cases, plan["budget_s"], journal)
-        file = None
-        if journal is not None:
-            file = file_of(comm, tuned_cases, journal.times, machine)
+    journal, file = None, None
+    if comm.rank == 0:
+        times = Path(plan["results"]).with_name("times.jsonl")
+        times.unlink(missing_ok=True)  # of an earlier run, which is not to be gone on with
+        journal = Journal(times, machine)
+    tune(comm, tuned_cases, plan["budget_s"], journal)
+    if journal is not None:
+        file = file_of(comm, tuned_cases, journal.times, machine)
     took_s = time.monotonic() - begun_s
     if file is not None:
         file.save(Path(plan["results"]).with_name("tuning.json"))

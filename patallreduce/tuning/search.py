@@ -1,8 +1,10 @@
-"""What to measure next: where the model doubts most first, then how finely to cut, then again.
+"""What to measure next: all cases get as much time, so that short ones are told apart from noise.
 
 Of each case first the methods that the model thinks fast, one after the other, while another may
-still be the fastest; then the fastest one cut more finely and less; then those again that are as
-fast as each other. What would take longer than is left is not begun.
+still be the fastest; then those that are so at the sizes beside it, since what is known at both
+ends of a range tells more of what is between them; then the fastest one cut more finely and less;
+then those again, in turns, that are as fast as each other. What would take longer than is left is
+not begun.
 """
 
 from __future__ import annotations
@@ -62,23 +64,30 @@ class Search:
         return min(work.about_s for work in self._in_order(Times()))
 
     def _in_order(self, times: Times) -> Iterator[Work]:
-        # By how many methods of the case were tried, then by how much the model doubts.
-        first = [found for case in self.prices_s for found in self._by_model(case, times)]
-        yield from (work for _, _, work in sorted(first, key=lambda found: found[:2]))
-        yield from (work for case in self.prices_s for work in self._cut(case, times))
-        again = [found for case in self.prices_s for found in self._again(case, times)]
-        yield from (work for _, _, work in sorted(again, key=lambda found: found[:2]))
+        def time_had(case: Case) -> tuple[float, float]:
+            return _in_flight(case) * times.total_s(case), min(self.prices_s[case].values())
 
-    def _by_model(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
-        prices_s = self.prices_s[case]
+        for case in sorted(self.prices_s, key=time_had):
+            yield from self._by_model(case, times)
+            yield from self._of_neighbours(case, times)
+            yield from self._cut(case, times)
+            yield from self._again(case, times)
+
+    def _by_model(self, case: Case, times: Times) -> Iterator[Work]:
         measured_s = times.medians_s(case)
         best_s = min(measured_s.values(), default=math.inf)
-        for place, (method, price_s) in enumerate(prices_s.items()):
+        for method, price_s in self.prices_s[case].items():
             most = _LONG_MOST_SLOWER if price_s > _ONCE_S else _MOST_SLOWER
-            if method in measured_s or price_s > most * best_s:
-                continue
-            yield place, price_s / min(prices_s.values()), _work(case, method, price_s)
-            return
+            if method not in measured_s and price_s <= most * best_s:
+                yield _work(case, method, price_s)
+
+    def _of_neighbours(self, case: Case, times: Times) -> Iterator[Work]:
+        series = sorted(one for one in self.prices_s if _alike(one, case))
+        place = series.index(case)
+        for other in (*series[:place][-1:], *series[place + 1 :][:1]):
+            fastest = next((m for m in times.medians_s(other) if m in self.prices_s[case]), None)
+            if fastest is not None and fastest not in times.medians_s(case):
+                yield _work(case, fastest, self.prices_s[case][fastest])
 
     def _cut(self, case: Case, times: Times) -> Iterator[Work]:
         measured_s = times.medians_s(case)
@@ -92,19 +101,17 @@ class Search:
             if sensible and method not in measured_s:
                 yield _work(case, method, measured_s[whole])
 
-    # By how often they were, the short ones first.
-    def _again(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
+    def _again(self, case: Case, times: Times) -> Iterator[Work]:
         ours = {
             method: median_s
             for method, median_s in times.medians_s(case).items()
             if method.algorithm in algorithms(case.collective)
         }
         near = [method for method in ours if ours[method] <= _NEAR * min(ours.values())]
-        for method in near if len(near) > 1 else ():
-            count = times.count(case, method)
+        for method in sorted(near, key=lambda method: times.count(case, method)):
             work = _work(case, method, ours[method])
-            if count < _MOST_AGAIN * work.repeats:
-                yield count // work.repeats, work.about_s, work
+            if len(near) > 1 and times.count(case, method) < _MOST_AGAIN * work.repeats:
+                yield work
 
     def _segments(self, case: Case, method: Method) -> int:
         rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
@@ -129,8 +136,16 @@ def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, floa
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
+def _in_flight(case: Case) -> int:
+    return 1 + OTHERS if case.beside_others else 1
+
+
+def _alike(one: Case, other: Case) -> bool:
+    return one._replace(message_bytes=0) == other._replace(message_bytes=0)
+
+
 def _work(case: Case, method: Method, once_s: float) -> Work:
-    once_s *= 1 + OTHERS if case.beside_others else 1
+    once_s *= _in_flight(case)
     repeats = 1 if once_s >= _ONCE_S else _LEAST_REPEATS
     repeats = min(max(int(_LONG_S / once_s), repeats), _MOST_REPEATS)
     return Work(case, method, repeats, (repeats + 1) * once_s)
