@@ -142,7 +142,7 @@ void Operation::post_receives(bool all) {
     piece_of_[step] = values_.take(bytes);
     receiving_bytes_ += bytes;
     transport_.recv(peer(step), tag(step), values_.memory(piece_of_[step]), bytes, token(step));
-    if (state_[step] == State::waiting) state_[step] = State::posted;
+    state_[step] = State::posted;
   }
 }
 
@@ -174,10 +174,7 @@ bool Operation::try_step(std::int32_t step) {
   if (is_skipped(step)) return true;
   if (verb == Verb::send) return start_send(step);
   const bool landed = state_[step] == State::landed;
-  if (!landed && !lands_directly(step)) {
-    state_[step] = State::ready;  // finished() brings it back
-    return false;
-  }
+  if (!landed && !lands_directly(step)) return false;  // finished() brings it back
   const bool needs_arrival = verb == Verb::recv_reduce || program_->last_write[step];
   if (needs_arrival && !arrived()) {
     before_arrival_.push_back(step);

@@ -70,7 +70,7 @@ class Operation {
   int sending_to() const;
 
  private:
-  enum class State : std::uint8_t { waiting, ready, posted, landed, done };
+  enum class State : std::uint8_t { waiting, posted, landed, done };
 
   std::size_t begin(int segment) const { return offsets_[segment]; }
   std::size_t bytes_of(std::int32_t step) const;

@@ -217,8 +217,16 @@ def _decoded(entry: Any) -> Any:
         return tuple(map(_decoded, entry))
     if not isinstance(entry, Mapping) or entry.get("model") not in _MODELS:
         raise ValueError(refused("links", f"a model of {', '.join(_MODELS)}", entry))
-    values = {name: _frozen(value) for name, value in entry.items() if name != "model"}
+    values = {name: _numbers(name, value) for name, value in entry.items() if name != "model"}
     return _MODELS[entry["model"]](**values)
+
+
+def _numbers(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_numbers(name, one) for one in value)
+    if type(value) not in (int, float):
+        raise ValueError(refused(name, "a number, or a list of numbers", value))
+    return value
 
 
 def _frozen(value: Any) -> Any:

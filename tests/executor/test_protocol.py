@@ -37,10 +37,15 @@ def abort(kind, rank, text, completed, heard=0):
     return head + text + struct.pack("<QI", completed, heard)
 
 
+@pytest.fixture(name="hub")
+def hub_fixture():
+    """Between three ranks."""
+    return _core.LoopbackHub(3)
+
+
 @pytest.fixture(name="engine_and_peers")
-def engine_and_peers_fixture():
+def engine_and_peers_fixture(hub):
     """An engine of rank 1 of 3, and transports by which a test speaks for ranks 0 and 2."""
-    hub = _core.LoopbackHub(3)
     engine = _core.Engine(_core.Loopback(hub, 1), 20e-6, True, 1 << 20)
     yield engine, {rank: _core.Loopback(hub, rank) for rank in (0, 2)}
     engine.close(0.01)
@@ -118,6 +123,20 @@ def test_a_rank_that_closes_stays_until_all_others_have_heard_it(engine_and_peer
     peers[2].control(1, struct.pack("<B", BYE_HEARD))
     closing.join(10)
     assert time.monotonic() < began_s + 5
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "prr", "slt", "direct_exchange"])
+def test_a_rank_that_ends_after_its_goodbye_before_all_is_here_is_named(
+    algorithm, hub, engine_and_peers
+):
+    engine, peers = engine_and_peers
+    started(engine, peers)
+    tensor = torch.ones(300)
+    engine.begin(tensor.data_ptr(), call_of(algorithm), 20.0)
+    peers[0].control(1, struct.pack("<BQ", BYE, 1))
+    time.sleep(0.05)
+    hub.lose(0)
+    assert str(error_of(engine)).startswith("rank 0 ended before rank 1 had all that it sent")
 
 
 @pytest.mark.parametrize("count", [512, 513, 1100])

@@ -57,6 +57,12 @@ GUARDS = [
         "waiting.operation->waiting_for()",
     ),
     Mutant(
+        "nothing is missed that depends on no earlier step",
+        "csrc/executor/operation.cpp",
+        "return state_[step] == State::posted ? peer(step) : -1;",
+        "return state_[step] == State::posted && waits_[step] > 0 ? peer(step) : -1;",
+    ),
+    Mutant(
         "anybody tells the places of a dynamic schedule",
         ENGINE,
         "if (from == Places::keeper) calls_.bind_places(told);",

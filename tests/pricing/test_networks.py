@@ -72,6 +72,10 @@ def test_a_file_gives_back_what_was_saved(network, tmp_path):
             lambda entry: json.dumps(entry | {"links": entry["links"] | {"latency_s": -1}}),
             "Link.latency_s: expected a number > 0, got -1",
         ),
+        (
+            lambda entry: json.dumps(entry | {"links": entry["links"] | {"ports": {}}}),
+            "ports: expected a number, or a list of numbers, got {}",
+        ),
     ],
 )
 def test_a_file_that_is_none(change, complaint, tmp_path):
