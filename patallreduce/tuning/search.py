@@ -2,9 +2,9 @@
 
 Of each case first the methods that the model thinks fast, one after the other, while another may
 still be the fastest; then those that are so at the sizes beside it, since what is known at both
-ends of a range tells more of what is between them; then the fastest one cut more finely and less;
-then those again, in turns, that are as fast as each other. What would take longer than is left is
-not begun.
+ends of a range tells more of what is between them; then those again, in turns, of which it is in
+doubt whether they are as fast as the fastest. After some turns of these the fastest is cut more
+finely and less. What would take longer than is left is not begun.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, eleme
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100
 _LONG_S = 0.02  # of the repeats of what is short
 _ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough at first
-_MOST_AGAIN = 20  # times as many
+_FIRST_TURNS, _MOST_TURNS = 3, 20
 # By the model, than what was measured: not worth measuring. Of long calls models know more.
 _MOST_SLOWER, _LONG_MOST_SLOWER = 3.0, 1.5
-_NEAR = 1.2  # of the fastest: another look may tell otherwise
+# What a median of one turn may be off by, of itself: what disturbs a call may last for a turn.
+_OFF, _LONG_OFF = 0.6, 0.2
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10
 
@@ -70,8 +71,9 @@ class Search:
         for case in sorted(self.prices_s, key=time_had):
             yield from self._by_model(case, times)
             yield from self._of_neighbours(case, times)
+            yield from self._again(case, times, _FIRST_TURNS)
             yield from self._cut(case, times)
-            yield from self._again(case, times)
+            yield from self._again(case, times, _MOST_TURNS)
 
     def _by_model(self, case: Case, times: Times) -> Iterator[Work]:
         measured_s = times.medians_s(case)
@@ -101,16 +103,20 @@ class Search:
             if sensible and method not in measured_s:
                 yield _work(case, method, measured_s[whole])
 
-    def _again(self, case: Case, times: Times) -> Iterator[Work]:
-        ours = {
-            method: median_s
-            for method, median_s in times.medians_s(case).items()
-            if method.algorithm in algorithms(case.collective)
-        }
-        near = [method for method in ours if ours[method] <= _NEAR * min(ours.values())]
-        for method in sorted(near, key=lambda method: times.count(case, method)):
-            work = _work(case, method, ours[method])
-            if len(near) > 1 and times.count(case, method) < _MOST_AGAIN * work.repeats:
+    def _again(self, case: Case, times: Times, most_turns: int) -> Iterator[Work]:
+        near = []
+        best_s = math.inf
+        for method, median_s in times.medians_s(case).items():  # the fastest first
+            if method.algorithm not in algorithms(case.collective):
+                continue
+            best_s = min(best_s, median_s)
+            work = _work(case, method, median_s)
+            turns = times.count(case, method) / work.repeats
+            off = (_LONG_OFF if median_s > _ONCE_S else _OFF) / math.sqrt(turns)
+            if median_s <= (1 + off) * best_s:
+                near.append((turns, work))
+        for turns, work in sorted(near, key=lambda one: one[0]):
+            if len(near) > 1 and turns < most_turns:
                 yield work
 
     def _segments(self, case: Case, method: Method) -> int:
