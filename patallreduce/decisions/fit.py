@@ -12,7 +12,6 @@ from patallreduce.decisions.times import Case, Machine, Method, Times
 from patallreduce.pricing.schedules import algorithms
 
 TIE = 0.03  # of the faster: nobody notices less
-_CUT_GAIN = 0.1  # own rules cut each size as it needs; a fixed cut suits where it was measured
 _CLEAR = 2.0  # standard errors, beyond that
 
 
@@ -99,15 +98,11 @@ class _Fit:
         usual = Method(_core.usual_algorithm(case.collective).name)
         preferred = [method for method in (*self._last(), usual) if method in medians_s]
 
-        whole = Method(fastest.algorithm)
-
-        def as_fast(method: Method, tie: float) -> bool:
+        def as_fast(method: Method) -> bool:
             error_s = math.hypot(*(self._times.error_s(case, one) for one in (method, fastest)))
-            return medians_s[method] <= medians_s[fastest] * (1 + tie) + _CLEAR * error_s
+            return medians_s[method] <= medians_s[fastest] * (1 + TIE) + _CLEAR * error_s
 
-        if whole in medians_s and as_fast(whole, _CUT_GAIN):
-            fastest = whole
-        method = next((one for one in preferred if as_fast(one, TIE)), fastest)
+        method = next(filter(as_fast, preferred), fastest)
         self._chosen.append(_Choice(case.message_bytes, method, measured=True))
 
     def _choose_by(self, before: Case | None, after: Case, size: int) -> None:

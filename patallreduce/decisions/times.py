@@ -82,10 +82,6 @@ class Times:
         """How many values there are."""
         return len(self._seconds[case].get(method, ()))
 
-    def total_s(self, case: Case) -> float:
-        """All values together."""
-        return sum(map(sum, self._seconds[case].values()))
-
     def lines(self) -> Iterator[str]:
         """As `read` reads them, one for each case and method."""
         for case in self.cases():

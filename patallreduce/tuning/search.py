@@ -1,10 +1,8 @@
-"""What to measure next: all cases get as much time, so that short ones are told apart from noise.
+"""What to measure next: where the model doubts most first, then how finely to cut, then again.
 
 Of each case first the methods that the model thinks fast, one after the other, while another may
-still be the fastest; then those that are so at the sizes beside it, since what is known at both
-ends of a range tells more of what is between them; then those again, in turns, of which it is in
-doubt whether they are as fast as the fastest. After some turns of these the fastest is cut more
-finely and less. What would take longer than is left is not begun.
+still be the fastest; then the fastest one cut more finely and less; then those again that are as
+fast as each other. What would take longer than is left is not begun.
 """
 
 from __future__ import annotations
@@ -24,11 +22,10 @@ from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, eleme
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100
 _LONG_S = 0.02  # of the repeats of what is short
 _ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough at first
-_FIRST_TURNS, _MOST_TURNS = 3, 20
+_MOST_AGAIN = 20  # times as many
 # By the model, than what was measured: not worth measuring. Of long calls models know more.
 _MOST_SLOWER, _LONG_MOST_SLOWER = 3.0, 1.5
-# What a median of one turn may be off by, of itself: what disturbs a call may last for a turn.
-_OFF, _LONG_OFF = 0.6, 0.2
+_NEAR = 1.2  # of the fastest: another look may tell otherwise
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10
 
@@ -65,31 +62,23 @@ class Search:
         return min(work.about_s for work in self._in_order(Times()))
 
     def _in_order(self, times: Times) -> Iterator[Work]:
-        def time_had(case: Case) -> tuple[float, float]:
-            return _in_flight(case) * times.total_s(case), min(self.prices_s[case].values())
+        # By how many methods of the case were tried, then by how much the model doubts.
+        first = [found for case in self.prices_s for found in self._by_model(case, times)]
+        yield from (work for _, _, work in sorted(first, key=lambda found: found[:2]))
+        yield from (work for case in self.prices_s for work in self._cut(case, times))
+        again = [found for case in self.prices_s for found in self._again(case, times)]
+        yield from (work for _, _, work in sorted(again, key=lambda found: found[:2]))
 
-        for case in sorted(self.prices_s, key=time_had):
-            yield from self._by_model(case, times)
-            yield from self._of_neighbours(case, times)
-            yield from self._again(case, times, _FIRST_TURNS)
-            yield from self._cut(case, times)
-            yield from self._again(case, times, _MOST_TURNS)
-
-    def _by_model(self, case: Case, times: Times) -> Iterator[Work]:
+    def _by_model(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
+        prices_s = self.prices_s[case]
         measured_s = times.medians_s(case)
         best_s = min(measured_s.values(), default=math.inf)
-        for method, price_s in self.prices_s[case].items():
+        for place, (method, price_s) in enumerate(prices_s.items()):
             most = _LONG_MOST_SLOWER if price_s > _ONCE_S else _MOST_SLOWER
-            if method not in measured_s and price_s <= most * best_s:
-                yield _work(case, method, price_s)
-
-    def _of_neighbours(self, case: Case, times: Times) -> Iterator[Work]:
-        series = sorted(one for one in self.prices_s if _alike(one, case))
-        place = series.index(case)
-        for other in (*series[:place][-1:], *series[place + 1 :][:1]):
-            fastest = next((m for m in times.medians_s(other) if m in self.prices_s[case]), None)
-            if fastest is not None and fastest not in times.medians_s(case):
-                yield _work(case, fastest, self.prices_s[case][fastest])
+            if method in measured_s or price_s > most * best_s:
+                continue
+            yield place, price_s / min(prices_s.values()), _work(case, method, price_s)
+            return
 
     def _cut(self, case: Case, times: Times) -> Iterator[Work]:
         measured_s = times.medians_s(case)
@@ -103,21 +92,19 @@ class Search:
             if sensible and method not in measured_s:
                 yield _work(case, method, measured_s[whole])
 
-    def _again(self, case: Case, times: Times, most_turns: int) -> Iterator[Work]:
-        near = []
-        best_s = math.inf
-        for method, median_s in times.medians_s(case).items():  # the fastest first
-            if method.algorithm not in algorithms(case.collective):
-                continue
-            best_s = min(best_s, median_s)
-            work = _work(case, method, median_s)
-            turns = times.count(case, method) / work.repeats
-            off = (_LONG_OFF if median_s > _ONCE_S else _OFF) / math.sqrt(turns)
-            if median_s <= (1 + off) * best_s:
-                near.append((turns, work))
-        for turns, work in sorted(near, key=lambda one: one[0]):
-            if len(near) > 1 and turns < most_turns:
-                yield work
+    # By how often they were, the short ones first.
+    def _again(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
+        ours = {
+            method: median_s
+            for method, median_s in times.medians_s(case).items()
+            if method.algorithm in algorithms(case.collective)
+        }
+        near = [method for method in ours if ours[method] <= _NEAR * min(ours.values())]
+        for method in near if len(near) > 1 else ():
+            count = times.count(case, method)
+            work = _work(case, method, ours[method])
+            if count < _MOST_AGAIN * work.repeats:
+                yield count // work.repeats, work.about_s, work
 
     def _segments(self, case: Case, method: Method) -> int:
         rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
@@ -142,16 +129,8 @@ def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, floa
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def _in_flight(case: Case) -> int:
-    return 1 + OTHERS if case.beside_others else 1
-
-
-def _alike(one: Case, other: Case) -> bool:
-    return one._replace(message_bytes=0) == other._replace(message_bytes=0)
-
-
 def _work(case: Case, method: Method, once_s: float) -> Work:
-    once_s *= _in_flight(case)
+    once_s *= 1 + OTHERS if case.beside_others else 1
     repeats = 1 if once_s >= _ONCE_S else _LEAST_REPEATS
     repeats = min(max(int(_LONG_S / once_s), repeats), _MOST_REPEATS)
     return Work(case, method, repeats, (repeats + 1) * once_s)
