@@ -8,6 +8,7 @@ Python, ends its process with all stacks. `make test` has pytest-xdist go on in 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
+import torch
 
 from benchmarks.lab import Network, available
 from patallreduce import __main__
@@ -26,6 +28,10 @@ INTERRUPTION_S = 5  # at most, of a test by pytest-timeout
 # A job in the background of a shell script ignores SIGINT, and so would the ranks that tests start
 # and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# There are more processes than cores.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Other tests run beside: what an example takes says nothing of it.
 hypothesis.settings.register_profile("beside others", deadline=None)
@@ -46,6 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()  # the tests themselves: nobody looks through all of them for garbage
     if any("processes" in getattr(item, "fixturenames", ()) for item in session.items):
         start_server()
 

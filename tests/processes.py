@@ -62,9 +62,11 @@ class RankFailure:
 def start_server() -> None:
     """Start the server that workers are forked from; it imports torch meanwhile.
 
-    What DDP imports when the first model is made would take each of them seconds.
+    What DDP imports when the first model is made would take each of them seconds, and so would
+    looking through all that for garbage.
     """
-    forkserver.set_forkserver_preload(["pytest", "torch._dynamo", "patallreduce"])
+    modules = ["pytest", "torch._dynamo", "patallreduce", "tests.frozen"]
+    forkserver.set_forkserver_preload(modules)
     forkserver.ensure_running()
 
 

@@ -160,9 +160,9 @@ def _draw_lines(
         samples_ms = [[s * 1e3 for s in figure_s(record, figure)] for record in mine]
         middle = [statistics.median(values) for values in samples_ms]
         low, high = zip(*map(_quartiles, samples_ms), strict=True)
-        bars = [
-            [m - s for m, s in zip(middle, low, strict=True)],
-            [s - m for m, s in zip(middle, high, strict=True)],
+        bars = [  # of equal values a quartile may be rounded past the median
+            [max(m - s, 0.0) for m, s in zip(middle, low, strict=True)],
+            [max(s - m, 0.0) for m, s in zip(middle, high, strict=True)],
         ]
         style = {"color": "black", "linewidth": 2.2} if name == AUTO else {"color": f"C{index}"}
         x = [x_of(record) for record in mine]

@@ -221,7 +221,7 @@ void Engine::handle(const Events& events) {
   for (const Token token : events.finished) calls_.note_finished(token);
   for (const Events::Lost& loss : events.lost) {
     agreement_.note_lost(loss, calls_.during());
-    watch_.note_ended(loss.rank, now);
+    watch_.note_ended(loss.rank);
   }
 }
 

@@ -313,11 +313,11 @@ int Operation::waiting_for() const {
   return -1;
 }
 
-int Operation::receiving_from() const {
+Operation::Receive Operation::receiving() const {
   for (const std::int32_t step : program_->recvs)
     if (state_[step] != State::done && state_[step] != State::landed)
-      return state_[step] == State::posted ? peer(step) : -1;
-  return -1;
+      return {step, state_[step] == State::posted ? peer(step) : -1};
+  return {-1, -1};
 }
 
 int Operation::sending_to() const {

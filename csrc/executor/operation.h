@@ -64,8 +64,13 @@ class Operation {
 
   // A rank this one still waits for, or -1: none, or not known yet who it will be.
   int waiting_for() const;
-  // The same, once that receive is posted: what has come is taken then.
-  int receiving_from() const;
+  // The first receive that it waits for, and from whom; -1, -1: none. Before it is posted, and what
+  // has come is taken, from -1.
+  struct Receive {
+    std::int32_t step;
+    int from;
+  };
+  Receive receiving() const;
   // A rank that has not taken what this one sends, or -1: none.
   int sending_to() const;
 

@@ -50,12 +50,13 @@ void Watch::see(const Waiting& waiting) {
 }
 
 // A rank that was killed after its goodbye, before all that it had sent was here. Of one that left
-// in order everything is here, though not taken before there is room for it.
-void Watch::miss(const Waiting& waiting) const {
-  const int from = waiting.operation ? waiting.operation->receiving_from() : -1;
-  const auto ended = ended_s_.find(from);
-  if (ended == ended_s_.end()) return;
-  const double since_s = std::max(ended->second, waiting.arrival_s);
+// in order everything is here, though not taken before there is room for it, nor in the turn that
+// asks for it.
+void Watch::miss(const Waiting& waiting) {
+  if (ended_.empty() || !waiting.operation) return;
+  const auto [step, from] = waiting.operation->receiving();
+  if (ended_.count(from) == 0) return;
+  const double since_s = missed_since_s_.try_emplace({waiting.seq, step}, looked_s_).first->second;
   if (looked_s_ < std::max(since_s + 3 * interval_s(), judge_after_s_)) return;
   throw PeerLostError(
       concat("rank ", from, " ended before rank ", rank_, " had all that it sent of collective ",

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +37,7 @@ class Watch {
   // `called`: how many collectives that rank has called.
   void heard(int peer, double now_s, std::uint64_t called);
   // Its connection has ended after its goodbye: nothing comes that is not here by now.
-  void note_ended(int peer, double now_s) { ended_s_.emplace(peer, now_s); }
+  void note_ended(int peer) { ended_.insert(peer); }
 
   bool is_due(double now_s) const { return now_s >= next_look_s_; }
   void look_soon() { next_look_s_ = 0; }
@@ -57,7 +58,7 @@ class Watch {
  private:
   double interval_s() const;
   void start_asking_anew();
-  void miss(const Waiting& waiting) const;
+  void miss(const Waiting& waiting);
   [[noreturn]] void time_out(const Waiting& waiting) const;
   // Who holds up collective `seq`: the silent, the one waited for before others, else those that
   // have not called, else nobody.
@@ -65,9 +66,10 @@ class Watch {
 
   const int rank_;
   std::vector<Snapshot::Peer> peers_;
-  std::map<int, double> ended_s_;  // by rank
-  double asked_s_ = 0;             // for pulses; 0: not in this pending stretch
-  double first_asked_s_ = 0;       // of the pending stretch
+  std::set<int> ended_;                                                      // ranks
+  std::map<std::pair<std::uint64_t, std::int32_t>, double> missed_since_s_;  // by seq and step
+  double asked_s_ = 0;        // for pulses; 0: not in this pending stretch
+  double first_asked_s_ = 0;  // of the pending stretch
   double next_look_s_ = 0;
   double looked_s_ = 0;  // when deadlines were last looked at; 0: nothing was pending
   double judge_after_s_ = 0;

@@ -85,6 +85,7 @@ def told_by_all(processes, network, *args, **options):
     return first
 
 
+@pytest.mark.alone
 @pytest.mark.network
 def test_a_narrow_port_is_measured_and_calls_without_a_plan_exchange_directly(processes, emulated):
     with emulated(4, [200e6, 200e6, 50e6, 200e6]) as network:

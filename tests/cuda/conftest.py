@@ -45,8 +45,11 @@ def gpu_fixture(library):
 @pytest.fixture(name="fake_gpu", scope="session")
 def fake_gpu_fixture(tmp_path_factory):
     """`fake_gpu("g++")`: path of a fake of the kernels' library, by "g++" or "nvcc"."""
-    # One folder, since every package of tests that takes this fixture gets one of its own.
-    folder = tmp_path_factory.getbasetemp() / "fakes"
+    # One folder, of all packages of tests that take this fixture in all processes of this run.
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "fakes"
     folder.mkdir(exist_ok=True)
     return lambda compiler: build_fake_gpu(folder, compiler)
 

@@ -1,6 +1,7 @@
 """Fakes of the kernels' library and of NCCL in host memory: compiled, and used by ctypes."""
 
 import ctypes
+import fcntl
 import os
 import shutil
 import subprocess
@@ -29,8 +30,10 @@ def build_fake_gpu(folder, compiler):
     command = COMPILERS[compiler]
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]} on this machine")
-    if not path.exists():
-        _compile(command, "cuda_library.cpp", path)
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # it may be another process's turn to make it
+        if not path.exists():
+            _compile(command, "cuda_library.cpp", path)
     return str(path)
 
 

@@ -43,6 +43,7 @@ struct Scenario {
   bool waits_at_once;      // after each call, or for all at the end
   bool planned;            // schedules come with plans, of which some do not come
   double longest_pause_s;  // before a call
+  bool rooted = false;     // reduces, of which all but the root may leave before the last has come
   Fault fault;
   int victim;
   int other;     // of a cut
@@ -80,12 +81,28 @@ struct Scenario {
     at_call = pick(random, 0, count - 1);
     at_look = static_cast<int>(std::pow(3000.0, part(random)));
     stop_s = longest_stop_s * std::pow(part(random), 3);
-    if (fault != Fault::none || pick(random, 0, 1)) return;
+    if (fault != Fault::none) return;
+    if (pick(random, 0, 1)) {
+      rooted = !planned && at_look % 2;
+      if (rooted) be_rooted();
+      return;
+    }
     fault = Fault::memory;
     at_allocation = static_cast<int>(std::pow(1000.0, part(random)));
     failing_allocations = static_cast<int>(std::pow(30.0, part(random)));
   }
 
+  void be_rooted() {
+    for (Call& call : calls) {
+      call.key.algorithm = "flat_reduce";
+      call.key.root = other;
+    }
+    longest_pause_s = 3;
+  }
+
+  // With little only one is under way at a time.
+  std::size_t scratch_bytes() const { return rooted ? 1 : 4096; }
+  double pause_s(int rank) const { return rooted && rank != victim ? 0.01 : longest_pause_s; }
   double timeout_s() const { return fault == Fault::none ? longest_timeout_s : usual_timeout_s; }
 };
 
@@ -176,7 +193,7 @@ class Run {
         world_.transport(rank),
         EngineOptions{0,
                       true,
-                      4096,
+                      scenario_.scratch_bytes(),
                       {algorithms::steps_of, algorithms::is_dynamic, algorithms::collective_of},
                       algorithms::barrier_key(),
                       false});
@@ -188,7 +205,7 @@ class Run {
     const bool victim = rank == scenario_.victim;
     for (std::size_t i = 0; i < scenario_.calls.size() && !own.start_error; ++i) {
       const bool here = victim && static_cast<int>(i) == scenario_.at_call;
-      own.engine->wait(Ticket(), scenario_.longest_pause_s * part(random));  // its thread drives
+      own.engine->wait(Ticket(), scenario_.pause_s(rank) * part(random));  // its thread drives
       if (here && scenario_.fault == Fault::leave) break;
       if (here && scenario_.fault == Fault::abort) own.engine->abort("by the test");
       Call call = scenario_.calls[i];
@@ -304,6 +321,7 @@ class Run {
   bool may_differ() const { return scenario_.fault == Fault::cut; }
 
   bool is_right(int rank, std::size_t i) const {
+    if (scenario_.rooted && rank != scenario_.other) return true;
     const Rank& one = ranks_[rank];
     const std::uint64_t count = scenario_.calls[i].count;
     for (std::uint64_t at = 0; at < count; ++at) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import multiprocessing
 import os
@@ -143,6 +144,7 @@ def outcomes(cells: Iterable[Cell], at_once: int) -> Iterator[Outcome]:
     running: list[_Running] = []
     # No TemporaryDirectory: a rank's ending, in a fork of this process, would remove it.
     folder = tempfile.mkdtemp(prefix="patallreduce-matrix-")
+    gc.freeze()  # looking through all that is imported would take a rank longer than its run
     try:
         while True:
             while len(running) < at_once and (cell := next(waiting, None)) is not None:

@@ -52,15 +52,21 @@ GUARDS = [
     ),
     Mutant(
         "what has not been taken yet is missed of a rank that left in order",
+        "csrc/executor/operation.cpp",
+        "return {step, state_[step] == State::posted ? peer(step) : -1};",
+        "return {step, peer(step)};",
+    ),
+    Mutant(
+        "what is asked for only now is missed",
         "csrc/executor/watch.cpp",
-        "waiting.operation->receiving_from()",
-        "waiting.operation->waiting_for()",
+        "missed_since_s_.try_emplace({waiting.seq, step}, looked_s_).first->second;",
+        "waiting.arrival_s;",
     ),
     Mutant(
         "nothing is missed that depends on no earlier step",
         "csrc/executor/operation.cpp",
-        "return state_[step] == State::posted ? peer(step) : -1;",
-        "return state_[step] == State::posted && waits_[step] > 0 ? peer(step) : -1;",
+        "return {step, state_[step] == State::posted ? peer(step) : -1};",
+        "return {step, state_[step] == State::posted && waits_[step] > 0 ? peer(step) : -1};",
     ),
     Mutant(
         "anybody tells the places of a dynamic schedule",

@@ -1,6 +1,7 @@
 // What others have done before this rank: announced what is too much to compile for their sake, or
 // left before this rank had room to take what they sent.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "algorithms/internal_keys.h"
@@ -19,6 +20,7 @@ using executor::EngineOptions;
 using executor::Hello;
 using executor::protocol_version;
 using transport::Loopback;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -50,28 +52,39 @@ void announced_segments() {
 }
 
 // Rank 1 has sent what it gives to both collectives, and leaves. Rank 0 has no room for the second
-// while the first waits for rank 2, which is late.
+// before the first has what rank 2 gives; then it takes all in one turn, and looks for what is
+// missing.
 void left_before_admission() {
   constexpr int ranks = 3;
-  constexpr double timeout_s = 3;
   const auto hub = std::make_shared<LoopbackHub>(ranks);
-  auto engines = loopback_engines(ranks, hub, 1);
+  std::atomic<bool> waits_long{false};
   each_rank(ranks, [&](int rank) {
-    if (rank == 2) std::this_thread::sleep_for(std::chrono::duration<double>(timeout_s / 2));
+    const bool has_thread = rank != 0;
+    Engine engine(
+        std::make_shared<Loopback>(hub, rank),
+        EngineOptions{
+            0, true, 1, {steps_of, is_dynamic, collective_of}, barrier_key(), has_thread});
+    engine.start(30);
+    while (rank == 2 && !waits_long) std::this_thread::sleep_for(1ms);
     Call call = call_of(100, "flat_reduce", 1);
     call.key.root = 0;
     Values first(100), second(100);
     std::vector<std::shared_ptr<Ticket>> tickets;
     for (Values* values : {&first, &second}) {
       fill(*values, call, rank);
-      tickets.push_back(engines[rank]->submit(values->data(), call, timeout_s));
+      tickets.push_back(engine.submit(values->data(), call, 3));
+    }
+    if (rank == 0) {
+      engine.wait(Ticket(), 1.5);
+      waits_long = true;
+      std::this_thread::sleep_for(50ms);
     }
     for (const auto& ticket : tickets) {
-      wait(*engines[rank], *ticket);
+      wait(engine, *ticket);
       if (ticket->failure) failed(__FILE__, __LINE__, ticket->failure->what);
     }
     for (const Values* values : {&first, &second}) check(*values, call, ranks, rank);
-    engines[rank]->close(10);
+    engine.close(10);
     if (rank == 1) hub->lose(1);  // its connections end
   });
 }

@@ -162,7 +162,7 @@ void closed(Random& random) {
 }  // namespace
 
 void test_failures(Random& random) {
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 5; ++i) {
     for (const auto& test : {lost, aborted, mismatched, closed}) test(random);
   }
   late(random);
