@@ -156,7 +156,7 @@ def test_bad_arguments_are_refused(bad, capsys):
     assert bad.split()[0] in capsys.readouterr().err
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_records_tables_and_picture(tmp_path):
     command = [sys.executable, "-m", "benchmarks.arrivals", "--network", "shm", "--ranks", "2"]
     command += ["--bytes", "64KiB", "--delays", "0", "0.5", "--iterations", "2"]

@@ -31,7 +31,7 @@ def run(*arguments):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_rehearsal_writes_records_tables_and_a_picture(tmp_path):
     arguments = ["--ranks", "2", "--bytes", "64KiB", "--algorithms", "slt:8", "nccl"]
     arguments += ["--late", "none", "1=0.5", "--repeats", "2", "--calls", "3"]

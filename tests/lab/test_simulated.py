@@ -171,7 +171,7 @@ def test_one_number_of_iterations_is_for_every_size():
     assert options.algorithms == list(pat.algorithms())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(200)  # several processes import torch, on two cores
 def test_all_of_it_end_to_end(network_lab, tmp_path, monkeypatch):
     module = ["-m", "benchmarks.simulated", "--ranks", "3", "--bytes", "64KiB"]
