@@ -160,6 +160,24 @@ SELECTION = [
         "constexpr double orders_per_scale = 64, ",
     ),
     Mutant(
+        "each rank has its node's port to itself",
+        SELECTOR,
+        "link.bytes_per_s /= slower;",
+        "link.bytes_per_s /= 1;",
+    ),
+    Mutant(
+        "measured times are those of a port to itself",
+        SELECTOR,
+        "link.transfers_s) seconds *= slower;",
+        "link.transfers_s) seconds *= 1;",
+    ),
+    Mutant(
+        "as many partners fill a rank's share of its node's port",
+        SELECTOR,
+        "link.partners = std::max(link.partners / ranks, 1.0);",
+        "link.partners = std::max(link.partners, 1.0);",
+    ),
+    Mutant(
         "what was measured of ranks that arrive together counts where one is late, too",
         SELECTOR,
         "if (*first_s == *last_s)\n",

@@ -1,6 +1,7 @@
 """Ranks that share nodes are planned as nodes, each as late as its last rank."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -93,6 +94,28 @@ def test_single_calls_take_what_works_by_node_unless_they_are_small():
     name, _, arrivals_s, _, _ = selector.choose(1 << 20, 4, late(0.3))
     assert _core.find_algorithm(name, "all_reduce").by_node
     assert order(arrivals_s)[-1] == LATE
+
+
+@pytest.mark.parametrize(("partners", "slower", "left"), [(1, 2, 1), (1.5, 4 / 3, 1), (4, 1, 2)])
+def test_what_runs_among_ranks_is_priced_with_their_share_of_the_nodes_port(partners, slower, left):
+    """Two ranks send through one port, which so many partners fill."""
+    together = [0.0] * 4
+    link = replace(LINK, partners=partners)
+    shared = replace(LINK, bytes_per_s=LINK.bytes_per_s / slower, partners=left)
+    choice = _core.Selector(4, link, [0, 0, 1, 1]).choose(50, 4, together)
+    assert choice == _core.Selector(4, shared).choose(50, 4, together)
+    assert not _core.find_algorithm(choice[0], "all_reduce").by_node
+
+
+def test_measured_times_are_shared_as_well():
+    times = ((1000.0, 20e-6), (10000.0, 500e-6))
+    shared = tuple((bytes_, 2 * seconds) for bytes_, seconds in times)
+    together = [0.0] * 4
+    choice = _core.Selector(4, replace(LINK, transfers_s=times), [0, 0, 1, 1]).choose(
+        50, 4, together
+    )
+    of_ranks = replace(LINK, bytes_per_s=LINK.bytes_per_s / 2, transfers_s=shared)
+    assert choice == _core.Selector(4, of_ranks).choose(50, 4, together)
 
 
 def test_nodes_that_make_no_sense():
