@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -45,48 +47,82 @@ class Method(NamedTuple):
         return f"{self.algorithm}/{self.segment_bytes}" if self.segment_bytes else self.algorithm
 
 
-# Of a median, in median distances of single values, where these are normal.
-_ERROR_PER_OFF = 1.4826 * math.sqrt(math.pi / 2)
+# Of differences: a standard deviation of single values, in their medians.
+_SINGLE = 1.4826 / math.sqrt(2)
+_USUAL_SPREAD = 0.1  # before enough is known
+_LEAST_SPREAD = 5e-4  # of a second
+_LEAST_DIFFERENCES = 10
+_DIFFERENCES = 3  # of one go
 
 
 class Times:
-    """Seconds of each case by each method: several values of each, of the last rank to be done."""
+    """Seconds of each case by each method, of the last rank to be done: some values in each go.
+
+    What is measured in one go has the same luck: 8 ranks at 200 Mbit/s differ as much between goes
+    as within them. So errors are counted by goes.
+    """
 
     def __init__(self) -> None:
-        self._seconds: dict[Case, dict[Method, list[float]]] = defaultdict(dict)
+        self._goes: dict[Case, dict[Method, list[list[float]]]] = defaultdict(dict)
+        self._medians_s: dict[Case, dict[Method, float]] = {}
+        self._differences: list[float] = []  # of logarithms, as if of one second; in order
 
     def add(self, case: Case, method: Method, seconds: Iterable[float]) -> None:
-        """Note further values; ValueError unless all are numbers > 0."""
+        """Note the values of one go more; ValueError unless all are numbers > 0."""
         values = list(seconds)
         if not values or not all(0 < value < math.inf for value in values):
             raise ValueError(f"seconds: expected numbers > 0, got {values!r}")
-        self._seconds[case].setdefault(method, []).extend(values)
+        goes = self._goes[case].setdefault(method, [])
+        before = goes[-1][-1:] if goes else []
+        for one, after in pairwise([*before, *values[:_DIFFERENCES]]):
+            insort(self._differences, abs(math.log(after / one)) * math.sqrt(one))
+        goes.append(values)
+        self._medians_s.pop(case, None)
 
     def cases(self) -> list[Case]:
         """Every case of which anything is known, in order."""
-        return sorted(case for case, methods in self._seconds.items() if methods)
+        return sorted(case for case, methods in self._goes.items() if methods)
 
     def medians_s(self, case: Case) -> dict[Method, float]:
         """Of each method, the fastest first."""
-        medians = {m: statistics.median(values) for m, values in self._seconds[case].items()}
-        return dict(sorted(medians.items(), key=lambda item: item[1]))
+        if case not in self._medians_s:
+            medians_s = {
+                method: statistics.median(chain.from_iterable(goes))
+                for method, goes in self._goes[case].items()
+            }
+            in_order = sorted(medians_s.items(), key=lambda item: item[1])
+            self._medians_s[case] = dict(in_order)
+        return self._medians_s[case]
 
-    def error_s(self, case: Case, method: Method) -> float:
-        """By how much its median may be off: a standard error, of as many values as there are."""
-        values = self._seconds[case][method]
-        middle = statistics.median(values)
-        off = statistics.median(abs(value - middle) for value in values)
-        return _ERROR_PER_OFF * off / math.sqrt(len(values))
+    def error(self, case: Case, method: Method) -> float:
+        """By how much of it its median may be off: a standard error."""
+        goes = self.goes(case, method)
+        return self.spread(self.medians_s(case)[method]) / math.sqrt(goes)
+
+    def spread(self, seconds: float) -> float:
+        """By how much of it what takes so long differs from go to go: a standard deviation.
+
+        Delays add up, so their variance grows with the time.
+        """
+        known = self._differences
+        if len(known) < _LEAST_DIFFERENCES:
+            return _USUAL_SPREAD
+        of_a_second = _SINGLE * known[len(known) // 2]
+        return max(of_a_second, _LEAST_SPREAD) / math.sqrt(seconds)
+
+    def goes(self, case: Case, method: Method) -> int:
+        """How often it was measured."""
+        return len(self._goes[case].get(method, ()))
 
     def count(self, case: Case, method: Method) -> int:
         """How many values there are."""
-        return len(self._seconds[case].get(method, ()))
+        return sum(map(len, self._goes[case].get(method, ())))
 
     def lines(self) -> Iterator[str]:
-        """As `read` reads them, one for each case and method."""
+        """As `read_times` reads them, one for each go."""
         for case in self.cases():
-            for method, seconds in self._seconds[case].items():
-                yield line_of(case, method, seconds)
+            for method, goes in self._goes[case].items():
+                yield from (line_of(case, method, seconds) for seconds in goes)
 
 
 def line_of(case: Case, method: Method, seconds: Iterable[float]) -> str:

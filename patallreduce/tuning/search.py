@@ -1,33 +1,32 @@
-"""What to measure next: where the model doubts most first, then how finely to cut, then again.
+"""What to measure next: what promises to win most for the time that it takes.
 
-Of each case first the methods that the model thinks fast, one after the other, while another may
-still be the fastest; then the fastest one cut more finely and less; then those again that are as
-fast as each other. What would take longer than is left is not begun.
+As long as it is open which method of a case is the fastest, more is known after measuring one of
+those that may be. What that wins is, of all that the choice may lose by now, the part that one more
+go takes away. What would take longer than is left is not begun.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 from patallreduce import _core
 from patallreduce.communicator.calls import REPRODUCIBLE, by_rule
+from patallreduce.decisions.regression import Estimate, Regression
 from patallreduce.decisions.times import Case, Method, Times
 from patallreduce.pricing.link import Link
-from patallreduce.pricing.schedules import algorithms
 from patallreduce.pricing.selection import prices_s
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, elements_of
 
-_LEAST_REPEATS, _MOST_REPEATS = 3, 100
-_LONG_S = 0.02  # of the repeats of what is short
-_ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough at first
-_MOST_AGAIN = 20  # times as many
-# By the model, than what was measured: not worth measuring. Of long calls models know more.
-_MOST_SLOWER, _LONG_MOST_SLOWER = 3.0, 1.5
-_NEAR = 1.2  # of the fastest: another look may tell otherwise
+_LEAST_REPEATS, _MOST_REPEATS = 3, 100  # in one go
+_LONG_S = 0.01  # of the repeats of what is short
+_ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough in one go
+_SURE = 1e-3  # of the time of the fastest: nothing is won by knowing better
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10
+_NORMAL = NormalDist()
 
 
 class Work(NamedTuple):
@@ -52,59 +51,71 @@ class Search:
         self._link = link
         self._nodes = list(nodes)
         self.prices_s = {case: prices_of(case, link, nodes) for case in cases}
+        self._series: dict[tuple[str, bool], list[Case]] = {}
+        for case in self.prices_s:
+            self._series.setdefault(_series_of(case), []).append(case)
+        self._measured: dict[Case, tuple[int, int]] = {}  # methods, values
+        self._found: dict[Case, list[tuple[float, Work]]] = {}
 
     def following(self, times: Times, left_s: float) -> Work | None:
         """The next, of those that take no longer than `left_s`; None: nothing is left to do."""
-        return next((work for work in self._in_order(times) if work.about_s <= left_s), None)
+        self._look(times)
+        found = (one for of_case in self._found.values() for one in of_case)
+        found = ((promise, work) for promise, work in found if work.about_s <= left_s)
+        return max(found, key=lambda one: one[0], default=(0.0, None))[1]
 
     def least_s(self) -> float:
         """What the shortest of them takes, about."""
-        return min(work.about_s for work in self._in_order(Times()))
+        self._look(Times())
+        return min(work.about_s for of_case in self._found.values() for _, work in of_case)
 
-    def _in_order(self, times: Times) -> Iterator[Work]:
-        # By how many methods of the case were tried, then by how much the model doubts.
-        first = [found for case in self.prices_s for found in self._by_model(case, times)]
-        yield from (work for _, _, work in sorted(first, key=lambda found: found[:2]))
-        yield from (work for case in self.prices_s for work in self._cut(case, times))
-        again = [found for case in self.prices_s for found in self._again(case, times)]
-        yield from (work for _, _, work in sorted(again, key=lambda found: found[:2]))
+    # What is new of a case tells of it, and a method that is new there of the other sizes, too.
+    def _look(self, times: Times) -> None:
+        for series in self._series.values():
+            measured = {}
+            for case in series:
+                counts = [times.count(case, method) for method in times.medians_s(case)]
+                measured[case] = (len(counts), sum(counts))
+            before = {case: self._measured.get(case, (-1, -1)) for case in series}
+            changed = [case for case in series if measured[case] != before[case]]
+            if any(measured[case][0] != before[case][0] for case in changed):
+                changed = series
+            if changed:
+                regression = Regression(times, series, self.prices_s.__getitem__)
+            for case in changed:
+                self._found[case] = list(self._of_case(case, times, regression))
+            self._measured |= measured
 
-    def _by_model(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
-        prices_s = self.prices_s[case]
-        measured_s = times.medians_s(case)
-        best_s = min(measured_s.values(), default=math.inf)
-        for place, (method, price_s) in enumerate(prices_s.items()):
-            most = _LONG_MOST_SLOWER if price_s > _ONCE_S else _MOST_SLOWER
-            if method in measured_s or price_s > most * best_s:
+    # What is won per second by one more go, and which.
+    def _of_case(
+        self, case: Case, times: Times, regression: Regression
+    ) -> Iterator[tuple[float, Work]]:
+        methods = dict.fromkeys([*self.prices_s[case], *regression.measured(case)])
+        if medians_s := regression.measured(case):
+            methods |= dict.fromkeys(self._cuts(case, next(iter(medians_s))))
+        estimates = regression.estimates(case, list(methods))
+        fastest = min(estimates, key=lambda method: estimates[method].seconds)
+        for method in methods:
+            if method == fastest:
                 continue
-            yield place, price_s / min(prices_s.values()), _work(case, method, price_s)
-            return
+            pair = (estimates[fastest], estimates[method])
+            lost = _lost(*pair)
+            if lost < _SURE:
+                continue
+            unsure = method if estimates[method].error >= estimates[fastest].error else fastest
+            work = work_of(case, unsure, estimates[unsure].seconds)
+            errors = sorted(one.error for one in pair)
+            after = 1 / math.hypot(1 / errors[1], 1 / times.spread(estimates[unsure].seconds))
+            left = math.hypot(errors[0], after) / math.hypot(*errors)
+            yield lost * (1 - left) / work.about_s, work
 
-    def _cut(self, case: Case, times: Times) -> Iterator[Work]:
-        measured_s = times.medians_s(case)
-        whole = next((method for method in measured_s if method in self.prices_s[case]), None)
-        if whole is None:
-            return
+    def _cuts(self, case: Case, method: Method) -> Iterator[Method]:
+        whole = Method(method.algorithm)
         own_bytes = case.message_bytes // self._segments(case, whole)
         for cut in _CUTS:
-            method = Method(whole.algorithm, int(own_bytes * cut))
-            sensible = _LEAST_SEGMENT_BYTES <= method.segment_bytes <= case.message_bytes
-            if sensible and method not in measured_s:
-                yield _work(case, method, measured_s[whole])
-
-    # By how often they were, the short ones first.
-    def _again(self, case: Case, times: Times) -> Iterator[tuple[int, float, Work]]:
-        ours = {
-            method: median_s
-            for method, median_s in times.medians_s(case).items()
-            if method.algorithm in algorithms(case.collective)
-        }
-        near = [method for method in ours if ours[method] <= _NEAR * min(ours.values())]
-        for method in near if len(near) > 1 else ():
-            count = times.count(case, method)
-            work = _work(case, method, ours[method])
-            if count < _MOST_AGAIN * work.repeats:
-                yield count // work.repeats, work.about_s, work
+            found = Method(whole.algorithm, int(own_bytes * cut))
+            if _LEAST_SEGMENT_BYTES <= found.segment_bytes <= case.message_bytes:
+                yield found
 
     def _segments(self, case: Case, method: Method) -> int:
         rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
@@ -129,8 +140,23 @@ def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, floa
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def _work(case: Case, method: Method, once_s: float) -> Work:
+def work_of(case: Case, method: Method, once_s: float) -> Work:
+    """One go of what takes so long, about."""
     once_s *= 1 + OTHERS if case.beside_others else 1
-    repeats = 1 if once_s >= _ONCE_S else _LEAST_REPEATS
-    repeats = min(max(int(_LONG_S / once_s), repeats), _MOST_REPEATS)
+    if once_s >= _ONCE_S:
+        return Work(case, method, 1, once_s)
+    repeats = min(max(int(_LONG_S / once_s), _LEAST_REPEATS), _MOST_REPEATS)
     return Work(case, method, repeats, (repeats + 1) * once_s)
+
+
+def _series_of(case: Case) -> tuple[str, bool]:
+    return case.collective, case.beside_others
+
+
+def _lost(fastest: Estimate, other: Estimate) -> float:
+    """What is lost, of its time, if the other one is the faster: expected."""
+    error = math.hypot(fastest.error, other.error)
+    if error == 0:
+        return 0.0
+    slower = math.log(other.seconds / fastest.seconds) / error
+    return error * (_NORMAL.pdf(slower) - slower * (1 - _NORMAL.cdf(slower)))

@@ -26,10 +26,9 @@ from patallreduce.decisions.times import (
 from patallreduce.pricing.schedules import algorithms
 from patallreduce.text.units import bytes_text
 from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
-from patallreduce.tuning.search import Search, Work, prices_of
+from patallreduce.tuning.search import Search, Work, prices_of, work_of
 
 _DONE = -1
-_BASELINE_REPEATS = 3
 
 
 def machine_of(comm: Communicator) -> Machine:
@@ -118,8 +117,8 @@ def tune(
     """
     measuring = Measuring(comm)
     link = comm.link  # collective
-    begun_s = time.monotonic()
     lead = None if journal is None else _Lead(Search(cases, link, comm.nodes), journal, budget_s)
+    begun_s = time.monotonic()
     while True:
         elapsed_s = time.monotonic() - begun_s
         work = None if lead is None else lead.following(elapsed_s)
@@ -143,8 +142,8 @@ def file_of(
     comm: Communicator, cases: Iterable[Case], times: Times, machine: Machine
 ) -> TuningFile:
     """The rules that follow, with the model of these ranks' network. On rank 0."""
-    prices = partial(prices_of, link=comm.link, nodes=comm.nodes)
-    return fitted(times, machine, cache(prices), [case for case in cases if not case.beside_others])
+    prices = cache(partial(prices_of, link=comm.link, nodes=comm.nodes))
+    return fitted(times, machine, prices, [case for case in cases if not case.beside_others])
 
 
 class _Lead:
@@ -154,13 +153,13 @@ class _Lead:
         self._budget_s = budget_s
 
     def following(self, elapsed_s: float) -> Work | None:
-        times = self.times
+        times, left_s = self.times, self._budget_s - elapsed_s
         for case in self.search.prices_s:  # beside what is measured of ours
             if times.medians_s(case) and has_baseline(case) and not times.count(case, GLOO):
-                slowest_s = max(times.medians_s(case).values())
-                if slowest_s * (_BASELINE_REPEATS + 1) <= self._budget_s - elapsed_s:
-                    return Work(case, GLOO, _BASELINE_REPEATS, slowest_s)
-        return self.search.following(times, self._budget_s - elapsed_s)
+                work = work_of(case, GLOO, max(times.medians_s(case).values()))
+                if work.about_s <= left_s:
+                    return work
+        return self.search.following(times, left_s)
 
 
 def _encoded(cases: Sequence[Case], work: Work) -> list[int]:

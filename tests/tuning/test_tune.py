@@ -6,7 +6,6 @@ import pytest
 
 import patallreduce as pat
 from patallreduce.commands.tune import shown
-from patallreduce.decisions.fit import fitted
 from patallreduce.decisions.machine import processor
 from patallreduce.decisions.rules import load
 from patallreduce.decisions.times import Case, Method, read_times
@@ -78,7 +77,7 @@ def test_all_ranks_tune_and_rank_0_keeps_it(communicators, tmp_path, monkeypatch
     tuned(3)  # goes on
     _, times = read_times(path)
     assert values(times) > before
-    file = fitted(read_times(path)[1], machine)
+    file = file_of(comms[0], [], read_times(path)[1], machine)
     assert all(file.rules_for(name, 3, 3) for name in ("all_reduce", "broadcast"))
 
 

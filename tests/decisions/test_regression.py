@@ -1,0 +1,125 @@
+"""What is thought of times that were not measured, and rules that follow from it."""
+
+import math
+
+import pytest
+
+from patallreduce.decisions.fit import fitted
+from patallreduce.decisions.regression import Regression
+from patallreduce.decisions.times import Case, Method, Times
+
+RING, TREE, CUT = Method("ring"), Method("two_tree"), Method("ring", 4096)
+KIB = 1 << 10
+
+
+def case_of(size):
+    return Case("all_reduce", 4, 4, size, False)
+
+
+def prices(case):
+    """A tree is thought the faster one below 64 KiB."""
+    return {RING: 2e-3 + case.message_bytes * 1e-8, TREE: 1e-3 + case.message_bytes * 2.5e-8}
+
+
+def times_of(*measured, goes=400):
+    """Each of them so often that there is no doubt."""
+    times = Times()
+    for size, method, seconds in measured:
+        for _ in range(goes):
+            times.add(case_of(size), method, [seconds])
+    return times
+
+
+def estimate(times, size, method, measured_sizes=(KIB, 64 * KIB, 1024 * KIB)):
+    regression = Regression(times, map(case_of, measured_sizes), prices)
+    return regression.estimates(case_of(size), [method])[method]
+
+
+def test_without_a_measurement_the_model_counts_and_is_in_doubt():
+    found = estimate(Times(), 64 * KIB, RING)
+    assert found.seconds == pytest.approx(prices(case_of(64 * KIB))[RING])
+    assert found.error == pytest.approx(math.hypot(0.3, 0.25))
+
+
+def test_what_was_measured_often_is_so():
+    times = times_of((64 * KIB, RING, 5e-3), (64 * KIB, Method("gloo"), 1e-6))
+    found = estimate(times, 64 * KIB, RING)
+    assert found.seconds == pytest.approx(5e-3, rel=0.01)
+    assert found.error < 0.02
+
+
+def test_a_measurement_tells_of_sizes_near_it_and_of_other_methods_there():
+    slower = 5e-3 / prices(case_of(64 * KIB))[RING]
+    times = times_of((64 * KIB, RING, 5e-3))
+    size = 128 * KIB
+    own, other, far = (
+        estimate(times, *asked) for asked in ((size, RING), (size, TREE), (1 << 30, RING))
+    )
+    for found, method in ((own, RING), (other, TREE)):
+        assert 1 < found.seconds / prices(case_of(size))[method] < slower
+    assert own.seconds / prices(case_of(size))[RING] > 0.9 * slower
+    assert own.error < other.error < math.hypot(0.3, 0.25)
+    assert far.error == pytest.approx(math.hypot(0.3, 0.25), rel=0.1)
+
+
+def test_a_cut_is_of_its_size():
+    """It may win where it was measured; elsewhere it takes what the whole does, or about that."""
+    times = times_of((64 * KIB, RING, 5e-3), (64 * KIB, CUT, 4.5e-3))
+    assert estimate(times, 64 * KIB, CUT).seconds == pytest.approx(4.5e-3, rel=0.02)
+    elsewhere = [estimate(times, 128 * KIB, method) for method in (RING, CUT)]
+    assert elsewhere[0].seconds == pytest.approx(elsewhere[1].seconds)
+    assert elsewhere[0].error < elsewhere[1].error
+
+
+def rules_of(times, sizes=()):
+    rules = fitted(times, {}, prices, map(case_of, sizes)).rules
+    return [(*rule.message_bytes, str(rule.method), rule.measured) for rule in rules]
+
+
+def test_a_border_lies_where_times_cross():
+    sizes = (16 * KIB, 256 * KIB)
+    times = times_of(*((s, m, prices(case_of(s))[m]) for s in sizes for m in (RING, TREE)))
+    (_, border, first, _), (_, last, second, _) = rules_of(times)
+    assert (first, second, last) == ("two_tree", "ring", math.inf)
+    assert 45 * KIB < border < 95 * KIB  # 65 KiB, to half an octave
+
+
+def test_a_method_may_be_the_fastest_between_two_sizes_that_is_so_at_neither():
+    def flat(_):
+        return {TREE: 1e-3, RING: 1e-3, Method("rabenseifner"): 1e-3}
+
+    times = times_of(
+        (4 * KIB, TREE, 1e-3), (4 * KIB, RING, 4e-3), (4 * KIB, Method("rabenseifner"), 1.2e-3),
+        (64 * KIB, TREE, 4e-3), (64 * KIB, RING, 1e-3), (64 * KIB, Method("rabenseifner"), 1.2e-3),
+    )  # fmt: skip
+    assert [str(rule.method) for rule in fitted(times, {}, flat).rules] == [
+        "two_tree", "rabenseifner", "ring",
+    ]  # fmt: skip
+
+
+def test_what_was_measured_once_has_to_win_more_than_by_luck():
+    often = [1e-3, 1.3e-3] * 200  # a median of 1.15 ms, off by a seventh each time
+    for seconds, method in ((1e-3, "two_tree"), (0.5e-3, "ring")):
+        times = Times()
+        for one in often:
+            times.add(case_of(4 * KIB), TREE, [one])
+        times.add(case_of(4 * KIB), RING, [seconds])
+        (rule,) = fitted(times, {}, lambda _: {RING: 1e-3, TREE: 1e-3}).rules
+        assert str(rule.method) == method
+
+
+def test_sizes_that_were_not_measured_are_told():
+    times = times_of((4 * KIB, TREE, 1e-3), (4 * KIB, RING, 2e-3))
+    assert [rule[3] for rule in rules_of(times, [4 * KIB, 1 << 30])] == [True, False]
+
+
+def test_a_spread_is_of_time():
+    """Delays add up: what takes four times as long differs half as much, of its time."""
+    times = Times()
+    for n in range(20):
+        times.add(case_of(4 * KIB), RING, [1e-3, 1.2e-3] if n % 2 else [1.2e-3, 1e-3])
+    assert times.spread(4e-3) == pytest.approx(times.spread(1e-3) / 2)
+    assert 0.05 < times.spread(1e-3) < 0.3
+    assert times.error(case_of(4 * KIB), RING) == pytest.approx(
+        times.spread(1.1e-3) / math.sqrt(20)
+    )
