@@ -106,7 +106,7 @@ def tune(
     Args:
         comm: Its ranks do nothing else meanwhile.
         cases: Equal on all ranks.
-        budget_s: Of the wall; what is begun is ended.
+        budget_s: Of the wall, once the model has priced all cases; what is begun is ended.
         journal: Rank 0's, into which all goes; None: of another rank.
         tell: Called on rank 0 with a line for each thing that was measured.
 

@@ -107,6 +107,15 @@ def test_what_runs_among_ranks_is_priced_with_their_share_of_the_nodes_port(part
     assert not _core.find_algorithm(choice[0], "all_reduce").by_node
 
 
+def test_fewer_partners_fill_a_share_of_a_port():
+    """With as many as fill the whole one a direct exchange would be the faster."""
+    together = [0.0] * 4
+    link = pat.Link(5e-6, 1e9, 5e9, partners=4)
+    choice = _core.Selector(4, link, [0, 0, 1, 1]).choose(1000, 4, together)
+    assert choice == _core.Selector(4, replace(link, partners=2)).choose(1000, 4, together)
+    assert choice != _core.Selector(4, link).choose(1000, 4, together)
+
+
 def test_measured_times_are_shared_as_well():
     times = ((1000.0, 20e-6), (10000.0, 500e-6))
     shared = tuple((bytes_, 2 * seconds) for bytes_, seconds in times)
