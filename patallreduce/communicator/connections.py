@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from patallreduce import _core
 from patallreduce.communicator import environment, forks, host, ucx
-from patallreduce.communicator.rendezvous import Rendezvous, SupersededError
+from patallreduce.communicator.rendezvous import Rendezvous, SupersededError, store_gone
 from patallreduce.communicator.settings import Settings, compare
 
 
@@ -45,14 +45,18 @@ def of_processes(
     Raises:
         MismatchError: the ranks' settings differ.
         TransportTimeout: a rank did not come.
+        PeerLostError: a rank's process ended.
         TransportError: UCX is absent or too old, or a rank cannot be reached.
     """
-    rendezvous = Rendezvous(process_group, timeout_s)
-    while True:
-        try:
-            return _meet(rendezvous, settings, monitor=monitor)
-        except SupersededError:
-            rendezvous.join()
+    try:
+        rendezvous = Rendezvous(process_group, timeout_s)
+        while True:
+            try:
+                return _meet(rendezvous, settings, monitor=monitor)
+            except SupersededError:
+                rendezvous.join()
+    except dist.DistNetworkError as error:
+        raise store_gone(process_group, error) from error
 
 
 def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Connections:

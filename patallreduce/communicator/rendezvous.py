@@ -11,7 +11,7 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch.distributed as dist
@@ -19,12 +19,15 @@ from torch._C._distributed_c10d import PrefixStore, Store
 
 from patallreduce import _core
 from patallreduce.arguments import refused
+from patallreduce.communicator.presence import Presence
 from patallreduce.communicator.secret import Secret
 
 T = TypeVar("T")
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
 _CORRECTED_S = 1.0  # in which a rank may call again with other arguments
+_ENDED = "patallreduce/ended"  # the rank that was first found to have ended
+_LOOK_S = 0.5  # between two looks for ranks that have ended: each leaves a byte behind
 _MISTAKE = "patallreduce/mistake/{}"
 _NONE = b"none"  # a key is not deleted that others may be about to get: they would wait for it
 _OPEN = "patallreduce/open/{}"  # an attempt that nobody has given up
@@ -85,6 +88,8 @@ class Rendezvous:
         self._longest_s = self._until_s + timeout_s
         # The store counts: a process may have seen groups of this name that others have not.
         self._group_store = _store_of(resolved)
+        self._presence = Presence(resolved)
+        self._look_s = time.monotonic() + _LOOK_S
         self._forget_mistake()
         self._attempt = 0
         self._given: list[str] = []
@@ -95,6 +100,7 @@ class Rendezvous:
 
         Raises:
             TransportTimeout: rank 0 has not begun one that this rank was not part of.
+            PeerLostError: a rank's process has ended.
         """
         joined = self._group_store.add(f"patallreduce/joined/{self.rank}", 0)
         self._attempt = 0
@@ -123,6 +129,7 @@ class Rendezvous:
 
         Raises:
             TransportTimeout: a rank gave nothing in time; it is named.
+            PeerLostError: a rank's process has ended; it is named.
             SupersededError: rank 0 has begun anew meanwhile.
             TransportError: a value was not sealed with this rank's secret.
         """
@@ -179,6 +186,7 @@ class Rendezvous:
                 if (found := look()) is not None:  # given before rank 0 began anew
                     return found
                 raise SupersededError
+            self._check_ended(range(rank, self.ranks))
             now_s = time.monotonic()
             mistake = self._mistake(rank)
             mistaken_until_s = min(mistaken_until_s, now_s + _CORRECTED_S) if mistake else math.inf
@@ -187,6 +195,18 @@ class Rendezvous:
             time.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
         return found
+
+    def _check_ended(self, ranks: Iterable[int]) -> None:
+        """Raise what all others raise if one of these, who are waited for, has ended."""
+        if self._until_s is None:  # the engine is connected: it notices, and tells all
+            return
+        if time.monotonic() > self._look_s:
+            self._look_s = time.monotonic() + _LOOK_S
+            if (found := self._presence.ended(ranks)) is not None:
+                self._group_store.compare_set(_ENDED, "", str(found))
+        if told := _value(self._group_store, _ENDED):
+            time.sleep(2 * _LONGEST_PAUSE_S)  # this rank may have the store, and end now
+            raise _ended(int(told))
 
     def _mistake(self, rank: int) -> bytes | None:
         """What kept that rank from making a communicator, and was not made good since."""
@@ -212,6 +232,22 @@ class Rendezvous:
             )
         error.rank = rank
         return error
+
+
+def store_gone(group: dist.ProcessGroup | None, error: Exception) -> _core.TransportError:
+    """What to raise where the group's store does not answer: its process has ended."""
+    resolved: Any = group if group is not None else dist.group.WORLD
+    ended = Presence(resolved).ended(range(dist.get_world_size(resolved)))
+    time.sleep(2 * _LONGEST_PAUSE_S)  # lest the others find that this rank has ended
+    return _core.TransportError(f"the store is gone: {error}") if ended is None else _ended(ended)
+
+
+def _ended(rank: int) -> _core.PeerLostError:
+    error = _core.PeerLostError(
+        f"rank {rank} ended, or destroyed its process group, before all ranks had met"
+    )
+    error.rank = rank
+    return error
 
 
 def _value(store: Store, key: str) -> bytes | None:

@@ -42,7 +42,7 @@ MOMENTS = {
     "none": (AFTER, TRAINING),
     "kill": (START, BEFORE, DURING, AFTER, CLOSING, TRAINING),
     "kill_with_child": (BEFORE, DURING, TRAINING),  # a forked child lives on
-    "exit": (BEFORE, DURING, AFTER, TRAINING),  # at once, with status 3
+    "exit": (START, BEFORE, DURING, AFTER, TRAINING),  # at once, with status 3
     "stop": (START, BEFORE, DURING, AFTER, TRAINING),  # beyond the deadline
     "hold": (START, BEFORE, DURING, AFTER, CLOSING, TRAINING),  # stopped, but not so long
     "raise": (BEFORE, AFTER, TRAINING),
@@ -127,8 +127,7 @@ _OWN = ("ZeroDivisionError",)
 _PROMISES: dict[str | tuple[str, str], Promise] = {
     **dict.fromkeys(MISMATCHES, _ONE_OF_TWO),
     **dict.fromkeys(("kill", "kill_with_child", "exit", "leave"), _LOST),
-    # Nobody is connected yet: who does not come is missed at the deadline.
-    **dict.fromkeys([("kill", START), ("stop", START)], replace(_SILENT, victim=("", *_WOKEN))),
+    ("stop", START): replace(_SILENT, victim=("", *_WOKEN)),
     **dict.fromkeys([("kill", AFTER), ("kill", CLOSING), ("exit", AFTER)], _DONE_OR_LOST),
     "stop": replace(_SILENT, victim=_WOKEN),
     ("stop", AFTER): Promise(("", "TransportTimeout"), within_s=30, victim=("", *_WOKEN)),
