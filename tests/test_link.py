@@ -200,6 +200,15 @@ def test_how_many_partners_fill_a_port_is_found(latency_s, ranks, partners):
     assert found == pytest.approx(partners, rel=0.1)
 
 
+def test_connections_that_open_their_windows_are_waited_for():
+    link = pat.Link(5e-3, 8e6, partners=2.9)
+    settled_s, slower = simulated_swap_s(link, 8), iter([3.0, 1.5, 1.25])
+    found = measure_partners(
+        replace(link, partners=1.0), 8, lambda size: settled_s(size) * next(slower, 1.0)
+    )
+    assert found == pytest.approx(2.9, rel=0.1)
+
+
 @pytest.mark.parametrize("partners", [1, 1.2])
 def test_noise_is_no_partner(partners):
     link, drawn = pat.Link(50e-6, 25e6, partners=partners), random.Random(7)

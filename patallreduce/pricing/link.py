@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -190,6 +191,7 @@ def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> floa
     return min(max((latencies - 1) / (_PIECES - 1), 0.0), 1.0)
 
 
+_SETTLED = 0.9  # of the time before
 _SEVERAL = 1.4  # fewer partners are noise, where ranks share a few cores
 
 
@@ -210,6 +212,12 @@ def measure_partners(link: Link, ranks: int, swap_s: Callable[[int], float]) -> 
     others = ranks - 1
     most_bytes = max(_LEAST_BYTES, others * link.latency_s * link.bytes_per_s)
     block_bytes = int(min(most_bytes, _MOST_BYTES) / others)
+    last_s = math.inf
+    for _ in range(_MORE_REPEATS):  # until the windows of connections that rested are open
+        took_s = swap_s(block_bytes)
+        if took_s > _SETTLED * last_s:
+            break
+        last_s = took_s
     long_s, short_s = (
         statistics.median(swap_s(size) for _ in range(_REPEATS))
         for size in (block_bytes, block_bytes // 2)

@@ -65,7 +65,7 @@ def test_the_only_peer_that_can_be_to_blame_is_named(libraries, lanes):
 
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_a_contribution_that_never_comes_is_its_own_ranks_fault(ranks, lanes):
-    ranks.libraries.sleep(ranks.producers[2], 600)
+    ranks.libraries.sleep(ranks.producers[2], 1500)
     bucket = bucket_of(ranks, lanes)
 
     def one_rank(rank):
