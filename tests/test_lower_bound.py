@@ -117,6 +117,22 @@ def test_two_ranks_that_exchange_reach_it():
     assert max(found.finish_s) == pytest.approx(bound.last_finish_s)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "transfer_s", "after_s"),
+    [
+        (2, 3.0, 3 + 1),  # nobody could pass it on
+        (3, 0.1, 2 * 0.1 + 1),  # it is sent to both
+        (3, 0.5, 2 * 0.5 + 1),
+        (3, 3.0, 3 + 2 - 1 / 2),  # the last half a second's bytes to both, all others to one
+        (9, 3.0, 3 + 2 - 1 / 8),
+    ],
+)
+def test_over_a_long_way_most_of_the_last_ranks_data_fly_twice(ranks, transfer_s, after_s):
+    link = pat.Link(1.0, 1e6, 1e15, port_share=0.0)
+    bound = pat.lower_bound(link, int(1e6 * transfer_s), [-100.0] * (ranks - 1) + [0.0])
+    assert bound.last_finish_s == pytest.approx(after_s)
+
+
 @pytest.mark.parametrize("ranks", [2, 5, 48])
 def test_together_a_ring_moves_the_least(ranks):
     message_bytes = 1 << 30

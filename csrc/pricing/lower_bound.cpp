@@ -57,6 +57,13 @@ double broadcast_s(std::size_t ranks, const Link& link) {
   return now_s;
 }
 
+// How long until all have what one rank's port needs so long to send. What leaves it within the
+// last two latencies comes too late to be passed on: it has to be sent to each of the others.
+double spread_s(std::size_t ranks, double sent_s, double latency_s) {
+  const double others = static_cast<double>(ranks) - 1;
+  return sent_s + latency_s + (others - 1) * std::min(sent_s, latency_s / others);
+}
+
 double last_of_others(const std::vector<double>& row, std::size_t rank) {
   double last_s = -HUGE_VAL;
   for (std::size_t other = 0; other < row.size(); ++other)
@@ -106,9 +113,11 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
   const double flight_s = (1 - link.port_share) * link.latency_s;
   for (std::size_t b = 0; b < buckets && ranks > 1; ++b) {
     for (std::size_t rank = 0; rank < ranks; ++rank)
-      if (arrivals_s[b][rank] == lasts_s[b])
-        bound.last_finish_s =
-            std::max(bound.last_finish_s, lasts_s[b] + bytes[b] / ports[rank] + told_s);
+      if (arrivals_s[b][rank] == lasts_s[b]) {
+        const double sent_s = bytes[b] / ports[rank];
+        const double all_s = std::max(sent_s + told_s, spread_s(ranks, sent_s, link.latency_s));
+        bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + all_s);
+      }
     double later = 0, unsent = 0;  // bytes of this bucket and those whose last arrival is later
     for (std::size_t other = 0; other < buckets; ++other)
       if (lasts_s[other] >= lasts_s[b]) later += bytes[other];

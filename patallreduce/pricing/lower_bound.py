@@ -45,6 +45,9 @@ def lower_bound(
       what depends on it, and each message informs one rank: with the latency's share that a port is
       busy this is the broadcast of the postal model. Buckets with the same last rank leave its port
       one after the other.
+    * What leaves the last rank within the last two latencies is too late for anybody to pass it on:
+      it goes to each of the P - 1 others from there. So a bucket needs ``W + alpha + (P - 2) *
+      min(W, alpha / (P - 1))`` after the arrival: two latencies, nearly, of what is long.
     * At the last arrival T of a bucket consider that bucket and all whose last arrival is later. Of
       their data a rank has not sent ``u`` seconds. Where k ranks still hold their own contribution,
       k - 1 messages are needed to bring them together and P - 1 to spread the result; P ports share
