@@ -218,6 +218,8 @@ subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/dev/shm"], 
 sys.exit(subprocess.call(sys.argv[1:]))
 """
 RANK = """
+import faulthandler
+faulthandler.dump_traceback_later(35)  # where it stands, if it has not ended by then
 import sys, torch, torch.distributed as dist, patallreduce as pat
 store = dist.FileStore(sys.argv[2], 2)
 dist.init_process_group("gloo", store=store, rank=int(sys.argv[1]), world_size=2)
