@@ -27,6 +27,7 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1e-3, 0.05  # between two looks into the store
 _CORRECTED_S = 1.0  # in which a rank may call again with other arguments
 _ENDED = "patallreduce/ended"  # the rank that was first found to have ended
+_READ_S = 1.0  # for which who is not there to read it is waited for
 _LOOK_S = 0.5  # between two looks for ranks that have ended: each leaves a byte behind
 _MISTAKE = "patallreduce/mistake/{}"
 _NONE = b"none"  # a key is not deleted that others may be about to get: they would wait for it
@@ -205,8 +206,18 @@ class Rendezvous:
             if (found := self._presence.ended(ranks)) is not None:
                 self._group_store.compare_set(_ENDED, "", str(found))
         if told := _value(self._group_store, _ENDED):
-            time.sleep(2 * _LONGEST_PAUSE_S)  # this rank may have the store, and end now
+            with contextlib.suppress(RuntimeError):  # the store has ended too: all others have read
+                self._wait_for_readers(int(told))
             raise _ended(int(told))
+
+    def _wait_for_readers(self, ended: int) -> None:
+        """This rank may have the store, and end now: those who wait have to read who ended."""
+        self._group_store.set(f"{_ENDED}/{self.rank}", "read")
+        others = {*range(self.ranks)} - {ended, self.rank}
+        read = [f"{_ENDED}/{rank}" for rank in others]
+        until_s = time.monotonic() + _READ_S
+        while not self._group_store.check(read) and time.monotonic() < until_s:
+            time.sleep(_FIRST_PAUSE_S)
 
     def _mistake(self, rank: int) -> bytes | None:
         """What kept that rank from making a communicator, and was not made good since."""

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 import patallreduce as pat
+from patallreduce.communicator import rendezvous
 from patallreduce.communicator.presence import Presence
 
 from ..processes import LINK, RankFailure
@@ -62,8 +63,33 @@ def meets_without_the_store(victim):
         meets_without(victim, "exits")
 
 
-def assert_all_name(outcomes, victim):
-    errors = [outcome.error for rank, outcome in enumerate(outcomes) if rank != victim]
+class HeldUp(Presence):
+    """Sleeps when it first looks, until the others have looked twice."""
+
+    held_up = False
+
+    def ended(self, ranks):
+        if self.held_up:
+            return super().ended(ranks)
+        self.held_up = True
+        time.sleep(1.0)
+        return None
+
+
+def one_is_held_up_and_the_store_ends(victim, held_up):
+    rank = dist.get_rank()
+    if rank == held_up:
+        rendezvous.Presence = HeldUp
+    try:
+        meets_without_the_store(victim)
+    finally:
+        rendezvous.Presence = Presence
+        if rank == 0:
+            os._exit(4)
+
+
+def assert_all_name(outcomes, victim, but=()):
+    errors = [outcomes[rank].error for rank in range(len(outcomes)) if rank not in (victim, *but)]
     assert {type(error) for error in errors} == {pat.PeerLostError}
     assert {error.rank for error in errors} == {victim}
     assert len({str(error) for error in errors}) == 1
@@ -78,6 +104,15 @@ def test_a_rank_that_ends_before_ranks_met_is_named(processes, victim, how):
 @pytest.mark.parametrize("victim", [0, 2])
 def test_it_is_named_where_the_store_ends_too(processes, victim):
     assert_all_name(processes.outcomes(4, meets_without_the_store, victim), victim)
+
+
+def test_it_is_named_by_a_rank_that_was_held_up(processes):
+    outcomes = processes.outcomes(4, one_is_held_up_and_the_store_ends, 2, 1)
+    assert_all_name(outcomes, 2, but=[0])  # which could not say what it saw
+
+
+def test_the_only_other_rank_is_told(processes):
+    assert_all_name(processes.outcomes(2, meets_without_the_store, 1), 1)
 
 
 def uses_its_group_after_a_late_rank(late):
