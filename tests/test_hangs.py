@@ -49,7 +49,7 @@ def said_fixture():
     return run.stdout
 
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(LONGEST_S + 20)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST_S + 20)]
 
 
 def failure(said, name):
