@@ -53,7 +53,8 @@ def records(plan: Plan) -> Iterator[Record]:
                     once_s = statistics.median(seconds_of(measuring, case, way, price_s, 1))
                     about_s = min(about_s, once_s)
             ways = {*own.values(), *told.values()}
-            seconds = taking_turns(measuring, case, ways, about_s, 1)
+            turns_s = taking_turns(measuring, case, ways, about_s, 1)
+            seconds = {way: statistics.median(of) for way, of in turns_s.items()}
             yield {
                 **case._asdict(),
                 "held_out": size in plan["held_out"],

@@ -66,10 +66,11 @@ def seconds_of(
 
 def taking_turns(
     measuring: Measuring, case: Case, ways: Iterable[Way], about_s: float, repeats: int
-) -> dict[Way, float]:
-    """Medians over some turns, there and back: what changes meanwhile meets all of them."""
+) -> dict[Way, list[float]]:
+    """The median of each turn, there and back: what changes meanwhile meets all of them."""
     found: dict[Way, list[float]] = {way: [] for way in sorted(ways)}
     for turn in range(TURNS):
         for way in reversed(list(found)) if turn % 2 else list(found):
-            found[way] += seconds_of(measuring, case, way, about_s, repeats)
-    return {way: statistics.median(seconds) for way, seconds in found.items()}
+            seconds = seconds_of(measuring, case, way, about_s, repeats)
+            found[way].append(statistics.median(seconds))
+    return found

@@ -81,10 +81,10 @@ def records(plan: Plan) -> Iterator[Record]:
                 best_s = min(best_s, seconds[way])
         # Those that count take turns: the least of single medians would be the luckiest.
         near = {way for way, s in seconds.items() if s <= NEAR * best_s}
-        seconds = taking_turns(measuring, case, sorted(ways | near), best_s, plan["repeats"])
+        turns_s = taking_turns(measuring, case, sorted(ways | near), best_s, plan["repeats"])
         yield {
             **case._asdict(),
-            "seconds": {f"{name}/{segments}": s for (name, segments), s in seconds.items()},
+            "turns_s": {f"{name}/{segments}": s for (name, segments), s in turns_s.items()},
             "chosen": {who: f"{name}/{segments}" for who, (name, segments) in choices.items()},
             "network": plan["network"],
             "budget_s": plan["budget_s"],

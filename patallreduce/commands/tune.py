@@ -22,7 +22,7 @@ from patallreduce.text.units import bytes_text, ms_text, parse_bytes
 from patallreduce.tuning.measuring import COLLECTIVES
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
-_SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB")
+_SIZES = [1 << power for power in range(12, 25)]
 
 
 def add(commands: Commands) -> None:
@@ -47,8 +47,8 @@ def add(commands: Commands) -> None:
         "--collectives", nargs="+", default=["all_reduce"], choices=COLLECTIVES, help="all_reduce"
     )
     parser.add_argument(
-        "--bytes", nargs="+", type=parse_bytes, default=list(map(parse_bytes, _SIZES)),
-        help=f"of the whole tensor ({' '.join(_SIZES)})",
+        "--bytes", nargs="+", type=parse_bytes, default=_SIZES,
+        help="of the whole tensor (every power of two from 4KiB to 16MiB)",
     )  # fmt: skip
     shown_files = parser.add_mutually_exclusive_group()
     shown_files.add_argument(

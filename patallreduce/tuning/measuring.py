@@ -16,7 +16,9 @@ from patallreduce.decisions.times import Case, Method
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
 GLOO = Method("gloo")  # the baseline beside ours: torch's own, on the processor
-OTHERS = 7  # in flight beside one; as csrc/selection/selector.cpp has it
+_MOST_IN_FLIGHT = 8  # as csrc/selection/selector.cpp has it
+_LEAST_IN_FLIGHT = 3  # of what is long: more would take long, and hide no more of a latency
+_BYTES_IN_FLIGHT = 8 << 20
 ANY_SIZE = 2**63
 ELEMENT_BYTES = 4  # float32
 _PERIOD = 13  # of the values in a tensor
@@ -46,6 +48,14 @@ def _usual(collective: str) -> str:
     return _core.usual_algorithm(collective).name
 
 
+def in_flight(case: Case) -> int:
+    """How many like it are measured together."""
+    if not case.beside_others:
+        return 1
+    fitting = _BYTES_IN_FLIGHT // case.message_bytes
+    return min(max(fitting, _LEAST_IN_FLIGHT), _MOST_IN_FLIGHT)
+
+
 class Measuring:
     """Collective: all ranks call it with the same arguments, while nothing else runs."""
 
@@ -64,14 +74,13 @@ class Measuring:
             RuntimeError: A result is wrong on some rank.
             ScheduleError: No such algorithm.
         """
-        in_flight = 1 + OTHERS if case.beside_others else 1
-        tensors = [self._filled(case) for _ in range(in_flight)]
+        tensors = [self._filled(case) for _ in range(in_flight(case))]
         own_s = []
         for run in range(repeats if repeats == 1 else repeats + 1):
             self._comm.barrier()
             start_s = time.monotonic()
             self._run(case, method, tensors, segments)
-            own_s.append((time.monotonic() - start_s) / in_flight)
+            own_s.append((time.monotonic() - start_s) / len(tensors))
             if run == 0:
                 right = all(self._is_right(case, tensor) for tensor in tensors)
                 if not self._over_ranks([float(right)], "min")[0]:

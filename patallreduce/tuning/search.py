@@ -18,7 +18,7 @@ from patallreduce.decisions.regression import Estimate, Regression
 from patallreduce.decisions.times import Case, Method, Times
 from patallreduce.pricing.link import Link
 from patallreduce.pricing.selection import prices_s
-from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, OTHERS, elements_of
+from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, elements_of, in_flight
 
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100  # in one go
 _LONG_S = 0.01  # of the repeats of what is short
@@ -142,7 +142,7 @@ def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, floa
 
 def work_of(case: Case, method: Method, once_s: float) -> Work:
     """One go of what takes so long, about."""
-    once_s *= 1 + OTHERS if case.beside_others else 1
+    once_s *= in_flight(case)
     if once_s >= _ONCE_S:
         return Work(case, method, 1, once_s)
     repeats = min(max(int(_LONG_S / once_s), _LEAST_REPEATS), _MOST_REPEATS)
