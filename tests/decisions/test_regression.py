@@ -38,14 +38,14 @@ def estimate(times, size, method, measured_sizes=(KIB, 64 * KIB, 1024 * KIB)):
 def test_without_a_measurement_the_model_counts_and_is_in_doubt():
     found = estimate(Times(), 64 * KIB, RING)
     assert found.seconds == pytest.approx(prices(case_of(64 * KIB))[RING])
-    assert found.error == pytest.approx(math.hypot(0.3, 0.25))
+    assert found.error == pytest.approx(math.hypot(0.6, 0.25))
 
 
 def test_what_was_measured_often_is_so():
     times = times_of((64 * KIB, RING, 5e-3), (64 * KIB, Method("gloo"), 1e-6))
     found = estimate(times, 64 * KIB, RING)
     assert found.seconds == pytest.approx(5e-3, rel=0.01)
-    assert found.error < 0.02
+    assert found.error < 0.04
 
 
 def test_a_measurement_tells_of_sizes_near_it_and_of_other_methods_there():
@@ -58,8 +58,21 @@ def test_a_measurement_tells_of_sizes_near_it_and_of_other_methods_there():
     for found, method in ((own, RING), (other, TREE)):
         assert 1 < found.seconds / prices(case_of(size))[method] < slower
     assert own.seconds / prices(case_of(size))[RING] > 0.9 * slower
-    assert own.error < other.error < math.hypot(0.3, 0.25)
-    assert far.error == pytest.approx(math.hypot(0.3, 0.25), rel=0.1)
+    assert own.error < other.error < math.hypot(0.6, 0.25)
+    assert far.error == pytest.approx(math.hypot(0.6, 0.25), rel=0.1)
+
+
+def test_a_kink_is_no_bad_luck():
+    """From one size to the next a method may take half as long again, and a third one as before."""
+    slower = {16: 1.0, 32: 1.5, 64: 1.5}
+    times = Times()
+    for size, factor in slower.items():
+        for _ in range(3):
+            seconds = factor * prices(case_of(size * KIB))[TREE]
+            times.add(case_of(size * KIB), TREE, [0.95 * seconds, 1.05 * seconds])
+    for size, factor in slower.items():
+        found = estimate(times, size * KIB, TREE, [size * KIB for size in slower])
+        assert found.seconds == pytest.approx(factor * prices(case_of(size * KIB))[TREE], rel=0.1)
 
 
 def test_a_cut_is_of_its_size():
