@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.tuned.__main__ import WHO, medians_s, penalty_of
 from patallreduce.decisions.times import Method
-from tests.figures.records import Figure, load
+from tests.figures.records import Figure, load, median, ms, one
 
 PAGE = "docs/tuning.md"
 CASES = {"200mbit": "8 ranks, 200 Mbit/s", "shm": "4 ranks, shared memory"}
@@ -26,3 +26,11 @@ def figures() -> Iterator[Figure]:
         if record["network"] == "200mbit"
     ]
     yield Figure(PAGE, f"takes {max(ratios):.1f} times", "median", file)
+
+    file = "training_tuned.jsonl"
+    for delay_s in (0.0, 0.3):
+        tuned, auto = (
+            ms(median(one(file, hook=hook, delay_s=delay_s)["iterations_s"]), 1)
+            for hook in ("tuned", "auto")
+        )
+        yield Figure(PAGE, f"{tuned} with the file and {auto} without", "medians", file)
