@@ -2,8 +2,9 @@
 
 For every size and pattern of arrivals, `repeats` rounds; in every round the yardstick and then
 each rival in turn (A B A B), so that what the machine does meanwhile hits all alike. A turn is:
-an untimed call to open the connections' windows, fresh values, a start time agreed on the common
-clock, the timed call(s), and outside the timing the check of every element and the gathering.
+a call that does not count, to open the connections' windows, with the same ranks late so that
+whoever predicts arrivals may; fresh values, a start time agreed on the common clock, the call(s)
+that count, and outside the timing the check of every element and the gathering.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def run_case(
             transfers_s.append(pair.transfer(message_bytes))
         dist.barrier(group=bench.control)
         for rival in rivals:
-            rival.all_reduce(buckets[0], arrivals_s)
+            bench.sample(rival, buckets[:1], arrivals_s)
             for bucket in buckets:
                 bucket.copy_(values)
             samples[rival.name].append(bench.sample(rival, buckets, arrivals_s))
