@@ -185,16 +185,15 @@ IterationForecast Ranks::forecast(std::int64_t iteration, const std::vector<Buck
 }
 
 // What moves all ranks alike: where all of half of them have come before their time, such as after
-// a shorter pause than usual, the others do, too.
+// a shorter pause than usual, or all after it, the others do, too, by the least of it.
 double Ranks::all_later_s(std::int64_t iteration) const {
-  double least_s = -HUGE_VAL;
-  std::size_t asked = 0;
-  for (const Rank& rank : ranks_) {
-    if (rank.iteration() != iteration || std::isnan(rank.asked_later_s())) continue;
-    ++asked;
-    least_s = std::max(least_s, rank.asked_later_s());
-  }
-  return 2 * asked >= ranks_.size() ? std::min(least_s, 0.0) : 0;
+  std::vector<double> later_s;
+  for (const Rank& rank : ranks_)
+    if (rank.iteration() == iteration && !std::isnan(rank.asked_later_s()))
+      later_s.push_back(rank.asked_later_s());
+  if (later_s.empty() || 2 * later_s.size() < ranks_.size()) return 0;
+  const auto [least, most] = std::minmax_element(later_s.begin(), later_s.end());
+  return std::max(*least, 0.0) + std::min(*most, 0.0);
 }
 
 // Ranks of which nothing is known are taken for the median of the others, doubtfully.
@@ -207,8 +206,11 @@ bool Ranks::predict(std::int64_t iteration, std::size_t bucket, double now_s,
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Prediction prediction = ranks_[r].predict(iteration, bucket, now_s);
     if (!prediction.known) continue;
-    if (prediction.arrival_s > now_s)
-      prediction.arrival_s = std::max(prediction.arrival_s + all_later_s, now_s);
+    if (prediction.arrival_s > now_s || prediction.silence_s > 0) {
+      const double later_s =
+          std::max(all_later_s - prediction.silence_s, std::min(all_later_s, 0.0));
+      prediction.arrival_s = std::max(prediction.arrival_s + later_s, now_s);
+    }
     predicted_s[r] = prediction.arrival_s;
     forecast.errors_s[r] = prediction.error_s;
     known.push_back(prediction.arrival_s);

@@ -117,6 +117,19 @@ def test_what_moves_half_of_the_ranks_alike_moves_the_others():
         assert max(predicted_s) - min(predicted_s) < 0.02
 
 
+def test_who_is_late_is_so_after_a_longer_pause_too():
+    """All pause for seconds more than usual; rank 3 is late by half a second, as ever."""
+    job = Job(8, patience_s_per_byte=1 / LINK.bytes_per_s)
+    drawn = random.Random(6)
+    for pause_s in (0.1, 0.1, 0.1, 0.1, 3.0):
+        computes_s = [pause_s + drawn.uniform(0, 5e-3) for _ in range(8)]
+        computes_s[3] += 0.5
+        job.iterate(computes_s, fractions=())
+    predicted_s = job.leader.records()[-1]["buckets"][0]["predicted_s"]
+    others_s = [at_s for rank, at_s in enumerate(predicted_s) if rank != 3]
+    assert 0.4 < predicted_s[3] - max(others_s) < 0.6
+
+
 def test_who_asks_waits_no_longer_than_plans_promise():
     """Ranks compute as long as each other, but for a tenth by chance."""
     drawn = random.Random(2)

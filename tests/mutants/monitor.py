@@ -153,10 +153,16 @@ MONITOR = [
         "",
     ),
     Mutant(
-        "what moves half of the ranks alike moves nobody else",
+        "what makes half of the ranks earlier makes nobody else earlier",
         RANKS,
-        "return 2 * asked >= ranks_.size() ? std::min(least_s, 0.0) : 0;",
-        "return 0;",
+        "return std::max(*least, 0.0) + std::min(*most, 0.0);",
+        "return std::max(*least, 0.0);",
+    ),
+    Mutant(
+        "what makes half of the ranks later makes nobody else later",
+        RANKS,
+        "return std::max(*least, 0.0) + std::min(*most, 0.0);",
+        "return std::min(*most, 0.0);",
     ),
     Mutant(
         "plans are made ahead, whatever is in doubt",
