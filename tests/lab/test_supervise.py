@@ -24,7 +24,8 @@ os.execv(sys.executable, command)
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_grandchildren_end_with_the_launcher(plain_lab, end):
     with plain_lab.start(2, UNDER_SUPERVISION) as launcher:
-        assert [launcher.stdout.readline() for _ in range(2)]
+        lines = [launcher.stdout.readline() for _ in range(2)]
+        assert ["started" in line for line in lines] == [True, True], lines
         launcher.send_signal(end)
         launcher.wait(timeout=10)
         assert plain_lab.left_behind() == []
