@@ -9,7 +9,8 @@ from benchmarks.lab import launch
 FAMILY = """
 import os, subprocess, sys, time
 # A group of its own, as a daemon's worker has.
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], preexec_fn=os.setpgrp)
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+child = subprocess.Popen(SLEEPER, preexec_fn=os.setpgrp)
 print("started", flush=True)
 time.sleep(60)
 """
