@@ -27,7 +27,8 @@ std::int64_t now_ns() {
 
 struct Packet {
   std::int64_t due_ns;
-  std::vector<char> bytes;
+  std::size_t length;
+  std::vector<char> bytes;  // the longest: to make them so again would fill them with zeros
 };
 
 struct Way {  // one direction of a cable
@@ -37,25 +38,23 @@ struct Way {  // one direction of a cable
 
   void take(std::vector<std::vector<char>>& spare) {
     for (int left = most_at_once; left > 0; --left) {
-      if (spare.empty()) spare.emplace_back();
+      if (spare.empty()) spare.emplace_back(longest);
       std::vector<char> bytes = std::move(spare.back());
       spare.pop_back();
-      bytes.resize(longest);
       const ssize_t length = read(from, bytes.data(), bytes.size());
       if (length <= 0) {
         spare.push_back(std::move(bytes));
         return;
       }
-      bytes.resize(static_cast<std::size_t>(length));
-      packets.push_back({now_ns() + delay_ns, std::move(bytes)});
+      packets.push_back({now_ns() + delay_ns, static_cast<std::size_t>(length), std::move(bytes)});
     }
   }
 
   void give(std::vector<std::vector<char>>& spare) {
     while (!packets.empty() && packets.front().due_ns <= now_ns()) {
       // What a device does not take, since it is down or full, is lost, as on a wire.
-      const std::vector<char>& bytes = packets.front().bytes;
-      if (write(to, bytes.data(), bytes.size()) < 0 && errno == EBADFD) std::exit(1);
+      const Packet& packet = packets.front();
+      if (write(to, packet.bytes.data(), packet.length) < 0 && errno == EBADFD) std::exit(1);
       spare.push_back(std::move(packets.front().bytes));
       packets.pop_front();
     }
@@ -83,8 +82,8 @@ int main(int argc, char** argv) {
     const std::int64_t wait_ns = std::max<std::int64_t>(next_ns - now_ns(), 0);
     const timespec wait{static_cast<time_t>(wait_ns / 1000000000),
                         static_cast<long>(wait_ns % 1000000000)};
-    const int ready = ppoll(readable.data(), readable.size(),
-                            next_ns == INT64_MAX ? nullptr : &wait, nullptr);
+    const int ready =
+        ppoll(readable.data(), readable.size(), next_ns == INT64_MAX ? nullptr : &wait, nullptr);
     if (ready < 0 && errno != EINTR) return 1;
     if (readable[0].revents) return 0;
     for (std::size_t i = 0; i < ways.size(); ++i)

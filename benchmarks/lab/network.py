@@ -106,7 +106,7 @@ class Network(Closing):
         self.rates_bit_s = list(rates_bit_s)
         self.namespaces: list[int] = []
         self._switch = -1
-        self._cables: Cables | None = None
+        self.cables: Cables | None = None
         settings = {"tcp_slow_start_after_idle": str(int(slow_start_after_idle))}
         if window_bytes:
             memory_bytes = 2 * window_bytes  # half of it is for the kernel's own use
@@ -155,7 +155,7 @@ class Network(Closing):
                 if self.ranks_per_node > 1:
                     self._hosts.append(Host())
         if cables:
-            self._cables = Cables(cables)
+            self.cables = Cables(cables)
 
     def programs(self, command: Sequence[str]) -> list[RankProgram]:
         """One program per rank, each in the rank's namespace."""
@@ -195,8 +195,8 @@ class Network(Closing):
 
     def close(self) -> None:
         """Drop the namespaces, and with them everything in them; may be called again."""
-        if self._cables is not None:
-            self._cables.close()
+        if self.cables is not None:
+            self.cables.close()
         while self._hosts:
             self._hosts.pop().close()
         for namespace in [*self.namespaces, self._switch]:

@@ -19,7 +19,7 @@ if rank == 0:
 
 # Rank 1's port is changed while there are sockets, by a process that is not the one that made it.
 PORT = """
-import os, socket, time
+import os, signal, socket, time
 from benchmarks.lab import Network, enter_user_namespace
 from benchmarks.lab.namespaces import entered
 from benchmarks.lab.network import address
@@ -94,6 +94,20 @@ for sites, ports in ((1, ((0, 1), (0, 3), (3, 0))), (2, ((0, 3), (2, 1)))):
             assert time_s(0, 1, 1) < 0.01 and time_s(2, 3, 1) < 0.01
 """)
 
+# More than a device queues by itself, while nobody takes what it has.
+HELD_UP = PORT.format("""
+    pass
+with Network(4, 2e8, latency_s=0.02, sites=2) as network:
+    mailboxes = [mailbox(rank) for rank in range(4)]
+    time_s(0, 3, 1)
+    os.kill(network.cables.pid, signal.SIGSTOP)
+    for _ in range(1500):
+        mailboxes[0].sendto(bytes(1024), (address(3), 29501))
+    os.kill(network.cables.pid, signal.SIGCONT)
+    for _ in range(1500):
+        mailboxes[3].recv(2000)
+""")
+
 
 @pytest.mark.parametrize(("rates", "slowest_bit_s"), [("200mbit", 200e6), ("400mbit,100mbit", 1e8)])
 def test_transfer_takes_what_the_slower_port_allows(network_lab, rates, slowest_bit_s):
@@ -105,7 +119,9 @@ def test_transfer_takes_what_the_slower_port_allows(network_lab, rates, slowest_
 
 
 @pytest.mark.parametrize(
-    "program", [UNPLUG, SET_RATE, LATENCY], ids=["unplug", "set_rate", "latency"]
+    "program",
+    [UNPLUG, SET_RATE, LATENCY, HELD_UP],
+    ids=["unplug", "set_rate", "latency", "held_up"],
 )
 def test_a_port_can_be_changed(network_lab, program):
     with network_lab.start_python("-c", program) as changer:
