@@ -31,6 +31,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     add_late(parser, [{}])
     parser.add_argument("--repeats", type=int, default=7, help="rounds; medians are reported")
+    parser.add_argument(
+        "--pause-s",
+        type=float,
+        default=0.0,
+        help="before each call that counts, as computation is: TCP forgets what a connection can",
+    )
     add_out(parser, "out/allreduce", 1800.0)
     options = parser.parse_args()
     for late in options.late:

@@ -3,8 +3,9 @@
 For every size and pattern of arrivals, `repeats` rounds; in every round the yardstick and then
 each rival in turn (A B A B), so that what the machine does meanwhile hits all alike. A turn is:
 a call that does not count, to open the connections' windows, with the same ranks late so that
-whoever predicts arrivals may; fresh values, a start time agreed on the common clock, the call(s)
-that count, and outside the timing the check of every element and the gathering.
+whoever predicts arrivals may; fresh values, a start time agreed on the common clock, no later than
+it takes or by the pause asked for; the call(s) that count, and outside the timing the check of
+every element and the gathering.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch.distributed as dist
 from benchmarks.lab.measures import Sample, bandwidths_bytes_s, medians
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.point_to_point import PointToPoint
-from benchmarks.lab.rank import Bench, check, run_rivals
+from benchmarks.lab.rank import START_AHEAD_S, Bench, check, run_rivals
 from benchmarks.lab.rivals import Rival
 
 # Where calls take microseconds many are timed together; each has a bucket of its own.
@@ -34,6 +35,7 @@ def run_case(
     arrivals_s: list[float],
     repeats: int,
     calls: int,
+    pause_s: float,
 ) -> tuple[list[float], dict[str, list[Sample]]]:
     """Measure all rivals on one size and pattern; return M*beta's samples and each rival's."""
     values, expected = bench.values(message_bytes // 4)
@@ -45,10 +47,11 @@ def run_case(
             transfers_s.append(pair.transfer(message_bytes))
         dist.barrier(group=bench.control)
         for rival in rivals:
-            bench.sample(rival, buckets[:1], arrivals_s)
+            bench.call(rival, buckets[:1], arrivals_s)
             for bucket in buckets:
                 bucket.copy_(values)
-            samples[rival.name].append(bench.sample(rival, buckets, arrivals_s))
+            ahead_s = START_AHEAD_S + pause_s
+            samples[rival.name].append(bench.sample(rival, buckets, arrivals_s, ahead_s))
             check(rival, buckets, expected)
     return transfers_s, samples
 
@@ -72,6 +75,7 @@ def records(
                 arrivals_s=arrivals_s,
                 repeats=plan["repeats"],
                 calls=calls if balanced else 1,
+                pause_s=plan["pause_s"],
             )
             for rival in rivals:
                 figures = medians(samples[rival.name])
@@ -83,6 +87,7 @@ def records(
                     "delay_s": max(arrivals_s),
                     "arrivals_s": arrivals_s,
                     "network": plan["network"],
+                    "pause_s": plan["pause_s"],
                     "transport": rival.transport,
                     "Mbeta_s": statistics.median(transfers_s) if transfers_s else None,
                     **figures,

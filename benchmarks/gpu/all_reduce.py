@@ -23,7 +23,7 @@ from benchmarks.lab import RankFailedError, RankTimeoutError
 from benchmarks.lab.arguments import add_late, add_out, parse_bytes
 from benchmarks.lab.environment import environment
 from benchmarks.lab.one_gpu import MPS_CONTROL, OneGpu
-from benchmarks.lab.plan import end_on_sigterm, read_records
+from benchmarks.lab.plan import end_on_sigterm, fresh_starts, read_records
 
 from .report import draw, print_report
 from .rivals import THEIRS
@@ -107,7 +107,7 @@ def run_ranks(options: argparse.Namespace, plan: dict[str, Any]) -> list[str]:
     for ranks in options.ranks:
         command = [sys.executable, "-m", WORKER, json.dumps(plan)]
         try:
-            with OneGpu(ranks, mps=options.mps) as gpu:
+            with OneGpu(ranks, mps=options.mps) as gpu, fresh_starts(plan):
                 gpu.run(command, timeout_s=options.timeout_s, show="rank0")
         except (RankFailedError, RankTimeoutError) as error:
             failures.append(f"{ranks} ranks: {error}")

@@ -55,11 +55,11 @@ def wrong_elements(result: torch.Tensor, contributions: list[torch.Tensor]) -> i
 class Turns:
     """The ranks' agreement on starts and times; tensors on one device."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, delay_by: str) -> None:
-        self.bench = Bench()
+    def __init__(self, plan: Plan, device: torch.device) -> None:
+        self.bench = Bench(plan)
         self.device = device
-        self.dtype = dtype
-        self.delay_by = delay_by
+        self.dtype = getattr(torch, plan["dtype"])
+        self.delay_by = plan["delay_by"]
         self.clock = self._calibrated() if device.type == "cuda" else HostClock()
         self._seed = 1
 
@@ -238,7 +238,7 @@ def main() -> None:
     rank = start_rank()
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
-        turns = Turns(device, getattr(torch, plan["dtype"]), plan["delay_by"])
+        turns = Turns(plan, device)
         theirs = Theirs(device)
         communicator = OurCommunicator(plan["transport"])
         stack.callback(communicator.close)

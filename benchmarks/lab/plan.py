@@ -6,10 +6,11 @@ The ranks' side is rank.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def run_plan(
     for index, network in enumerate(networks):
         if index == 0:
             results.write_text("", encoding="utf-8")
-        with network:
+        with network, fresh_starts(plan):
             begin(network)
             command = [sys.executable, "-m", worker, json.dumps(plan)]
             try:
@@ -107,6 +108,22 @@ def run_plan(
             except (RankFailedError, RankTimeoutError) as error:
                 raise SystemExit(str(error)) from None
     return read_records(results)
+
+
+def starts_file(plan: Plan) -> str:
+    """Where ranks agree on starts, which is not over the network that they measure."""
+    return f"{plan['results']}.starts"
+
+
+@contextlib.contextmanager
+def fresh_starts(plan: Plan) -> Iterator[None]:
+    """Have no such file before ranks start, and none after they have ended."""
+    file = Path(starts_file(plan))
+    file.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def read_records(path: Path) -> list[Record]:

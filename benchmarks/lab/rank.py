@@ -12,30 +12,36 @@ from typing import NoReturn
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 
 from patallreduce.ending import end_rank
 
 from .measures import Sample
-from .plan import Plan, Record
+from .plan import Plan, Record, starts_file
 from .point_to_point import PointToPoint
 from .rivals import Rival, make_rivals
 
 # A prime: equal values in misplaced segments of any usual size would go unnoticed.
 PATTERN = 4093
-START_AHEAD_S = 0.03  # for the broadcast of the start time to reach every rank, at least
+START_AHEAD_S = 0.05  # for every rank to read the start time: the store looks each 10 ms
 SPIN_S = 0.0005  # before the start, where every rank has a core: sleep is 0.1 ms inexact
 POINT_TO_POINT_PORT = 1  # added to MASTER_PORT
 
 
 class Bench:
-    """The ranks' agreement on starts and samples, over a group that no rival uses."""
+    """The ranks' agreement on starts and samples, over a group that no rival uses.
 
-    def __init__(self) -> None:
+    Starts are agreed through a file: over an emulated network it takes several latencies, in which
+    the rivals' connections rest for so long that TCP begins slowly again.
+    """
+
+    def __init__(self, plan: Plan) -> None:
         self.control = dist.new_group(backend="gloo")
+        self._store = FileStore(starts_file(plan), dist.get_world_size())
+        self._starts = 0
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
         self.spin_s = SPIN_S if self.ranks <= (os.cpu_count() or 1) else 0.0
-        self._start_ahead_s = max(START_AHEAD_S, 1.25 * self._barrier_s())
 
     def values(self, elements: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Make one rank's values and the sum over all: whole numbers that float32 adds exactly.
@@ -47,16 +53,32 @@ class Bench:
         expected = index * self.ranks + PATTERN * (self.ranks * (self.ranks - 1) // 2)
         return (index + PATTERN * self.rank).float(), expected.float()
 
-    def sample(self, rival: Rival, buckets: list[torch.Tensor], arrivals_s: list[float]) -> Sample:
+    def sample(
+        self,
+        rival: Rival,
+        buckets: list[torch.Tensor],
+        arrivals_s: list[float],
+        ahead_s: float = START_AHEAD_S,
+    ) -> Sample:
         """Time one call per bucket, all ranks starting at the times asked for."""
-        start_s = self.agree_on_start() + arrivals_s[self.rank]
+        return self.gather(*self.call(rival, buckets, arrivals_s, ahead_s), calls=len(buckets))
+
+    def call(
+        self,
+        rival: Rival,
+        buckets: list[torch.Tensor],
+        arrivals_s: list[float],
+        ahead_s: float = START_AHEAD_S,
+    ) -> tuple[float, float]:
+        """Call once per bucket, `ahead_s` after all are ready; this rank's arrival and finish."""
+        start_s = self.agree_on_start(ahead_s) + arrivals_s[self.rank]
         time.sleep(max(0.0, start_s - self.spin_s - time.monotonic()))
         while time.monotonic() < start_s:
             pass
         arrival_s = time.monotonic()
         for bucket in buckets:
             rival.all_reduce(bucket, arrivals_s)
-        return self.gather(arrival_s, time.monotonic(), calls=len(buckets))
+        return arrival_s, time.monotonic()
 
     def gather(self, arrival_s: float, finish_s: float, calls: int = 1) -> Sample:
         """Put all ranks' times together."""
@@ -69,19 +91,13 @@ class Bench:
             calls=calls,
         )
 
-    def agree_on_start(self) -> float:
-        """Return a time just ahead, the same on every rank."""
-        dist.barrier(group=self.control)
-        start_s = torch.tensor(time.monotonic() + self._start_ahead_s, dtype=torch.float64)
-        dist.broadcast(start_s, src=0, group=self.control)
-        return float(start_s)
-
-    def _barrier_s(self) -> float:
-        """What one takes once connections are open: as many ways as a broadcast, or more."""
-        dist.barrier(group=self.control)
-        begun_s = time.monotonic()
-        dist.barrier(group=self.control)
-        return time.monotonic() - begun_s
+    def agree_on_start(self, ahead_s: float = START_AHEAD_S) -> float:
+        """Return a time so far ahead of the last rank that asks, the same on every rank."""
+        self._starts += 1
+        key = f"start {self._starts}"
+        if self._store.add("asked", 1) == self._starts * self.ranks:
+            self._store.set(key, repr(time.monotonic() + ahead_s))
+        return float(self._store.get(key))
 
 
 def check(rival: Rival, buckets: list[torch.Tensor], expected: torch.Tensor) -> None:
@@ -143,7 +159,7 @@ def run_rivals(
     start_rank()
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
-        bench = Bench()
+        bench = Bench(plan)
         rivals = make_rivals(plan["algorithms"], shared_memory=plan["shared_memory"])
         for rival in rivals:
             stack.callback(rival.close)

@@ -126,7 +126,7 @@ def main() -> None:
     start_rank()
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
-        bench = Bench()
+        bench = Bench(plan)
         comm = stack.enter_context(pat.Communicator())
 
         def said(record: Record) -> str | None:
