@@ -47,8 +47,8 @@ def parse_arguments() -> argparse.Namespace:
         help="rate of each rank's port and direction, e.g. 200mbit; a comma-separated list gives "
         "one per rank; /4 behind it: 4 ranks share a port; then @25ms: latency between any two "
         "ports, @25ms:2: between two sites, @25ms:1:warm: connections do not begin slowly again "
-        "after a pause, @2ms:64KiB: no connection has a larger window; 'none': no namespaces, the "
-        "ranks share this host",
+        "after a pause, @25ms:1:shallow: no longer queues than without latency, @2ms:64KiB: no "
+        "connection has a larger window; 'none': no namespaces, the ranks share this host",
     )
     parser.add_argument("--timeout-s", type=float, default=600.0)
     parser.add_argument("--show", choices=["all", "rank0", "none"], default="all")

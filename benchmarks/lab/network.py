@@ -14,6 +14,7 @@ The token bucket (tc-tbf) stands for the wire, its queue for the memory of host 
   of them, or 1 ms of the rate if that is more: a timer late by less than that costs no bandwidth.
 - *queue*, the bytes that may wait at a port before packets are dropped, is 1 MiB: what a small
   switch has for a port. Two ranks sending to one at full rate fill it and see loss, as they would.
+  Over long ways it is what comes in a round trip, if that is more: a rule of thumb for routers.
 
 The rate counts Ethernet, IP and TCP headers, as on a wire: 1448 of 1514 bytes are payload.
 Two cores carry eight ranks at 500 Mbit/s (Gloo's ring within 5 % of what the wire needs); at
@@ -74,6 +75,7 @@ class Network(Closing):
             its retransmission timeout begins with a small window again.
         window_bytes: that one connection can receive in a round trip: with a latency this limits a
             connection, as clouds do. 0: as the machine is set.
+        shallow: queues are 1 MiB over long ways, too.
 
     Raises:
         NamespaceError: namespaces cannot be made here; `available()` says why.
@@ -91,6 +93,7 @@ class Network(Closing):
         sites: int = 1,
         slow_start_after_idle: bool = True,
         window_bytes: int = 0,
+        shallow: bool = False,
     ) -> None:
         nodes = -(-ranks // ranks_per_node)
         rates_bit_s = [rate_bit_s] * nodes if isinstance(rate_bit_s, int | float) else rate_bit_s
@@ -99,6 +102,7 @@ class Network(Closing):
         if latency_s < 0 or not 1 <= sites <= nodes:
             raise ValueError(f"{sites} sites of {nodes} ports, {latency_s} s apart")
         self.latency_s = latency_s
+        self._queued_s = 0.0 if shallow else 2 * latency_s
         self.sites = sites
         self.ranks = ranks
         self.ranks_per_node = ranks_per_node
@@ -146,10 +150,11 @@ class Network(Closing):
                     peer = {"ifname": device_name(rank), "net_ns_fd": namespace}
                     switch.link("add", ifname=_port(rank), kind="veth", peer=peer)
                 bridge = bridges[rank * self.sites // len(self.rates_bit_s)]
-                _set_up_device(switch, _port(rank), rate_bit_s, master=bridge)
+                bucket = self._token_bucket(rate_bit_s)
+                _set_up_device(switch, _port(rank), bucket, master=bridge)
                 with _devices(namespace) as host:
                     host.link("set", index=_index(host, "lo"), state="up")
-                    _set_up_device(host, device_name(rank), rate_bit_s, address=address(rank))
+                    _set_up_device(host, device_name(rank), bucket, address=address(rank))
                     for name, value in settings.items():
                         _set(name, value)
                 if self.ranks_per_node > 1:
@@ -191,7 +196,14 @@ class Network(Closing):
             (self.namespaces[rank], device_name(rank)),
         ):
             with _devices(namespace) as devices:
-                devices.tc("change", "tbf", _index(devices, name), **_token_bucket(rate_bit_s))
+                bucket = self._token_bucket(rate_bit_s)
+                devices.tc("change", "tbf", _index(devices, name), **bucket)
+
+    def _token_bucket(self, rate_bit_s: float) -> dict[str, int]:
+        rate_bytes_s = int(rate_bit_s / 8)
+        burst_bytes = max(2 * (PACKET_BYTES + HEADER_BYTES), rate_bytes_s // 1000)
+        limit_bytes = max(QUEUE_BYTES, int(self._queued_s * rate_bytes_s), 2 * burst_bytes)
+        return {"rate": rate_bytes_s, "burst": burst_bytes, "limit": limit_bytes}
 
     def close(self) -> None:
         """Drop the namespaces, and with them everything in them; may be called again."""
@@ -266,7 +278,7 @@ def _add_bridge(devices: Any, name: str) -> int:
 
 
 def _set_up_device(
-    routes: Any, name: str, rate_bit_s: float, *, master: int = 0, address: str = ""
+    routes: Any, name: str, bucket: dict[str, int], *, master: int = 0, address: str = ""
 ) -> None:
     index = _index(routes, name)
     if master:
@@ -274,14 +286,7 @@ def _set_up_device(
     if address:
         routes.addr("add", index=index, address=address, prefixlen=16)
     routes.link("set", index=index, gso_max_size=PACKET_BYTES, state="up")
-    routes.tc("add", "tbf", index, **_token_bucket(rate_bit_s))
-
-
-def _token_bucket(rate_bit_s: float) -> dict[str, int]:
-    rate_bytes_s = int(rate_bit_s / 8)
-    burst_bytes = max(2 * (PACKET_BYTES + HEADER_BYTES), rate_bytes_s // 1000)
-    limit_bytes = max(QUEUE_BYTES, 2 * burst_bytes)
-    return {"rate": rate_bytes_s, "burst": burst_bytes, "limit": limit_bytes}
+    routes.tc("add", "tbf", index, **bucket)
 
 
 def _set(name: str, value: str) -> None:

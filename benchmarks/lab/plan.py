@@ -31,15 +31,15 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
 
     `rate` is one for all ports or one per port, with commas; "/4" behind it: 4 ranks share a port;
     then "@25ms": latency between any two ports, or "@25ms:2", between two sites; then ":warm":
-    connections that have rested go on as fast as before; ":64KiB": a connection has no larger
-    window.
+    connections that have rested go on as fast as before; ":shallow": queues as short as without
+    latency; ":64KiB": a connection has no larger window.
     """
     if rate in {"none", SHARED_MEMORY}:
         return Loopback(ranks)
     rate, _, latency = rate.partition("@")
     latency, *rest = latency.split(":")
     windows = [word for word in rest if word.endswith("iB")]
-    sites = ":".join(word for word in rest if word not in {"warm", *windows})
+    sites = ":".join(word for word in rest if word not in {"warm", "shallow", *windows})
     rates, _, ranks_per_node = rate.partition("/")
     rates_bit_s = [parse_rate(part) for part in rates.split(",")]
     if not available():
@@ -53,6 +53,7 @@ def make_network(ranks: int, rate: str) -> Network | Loopback:
         sites=int(sites or 1),
         slow_start_after_idle="warm" not in rest,
         window_bytes=_bytes(windows),
+        shallow="shallow" in rest,
     )
 
 
