@@ -15,12 +15,13 @@ import torch.distributed as dist
 import patallreduce as pat
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import keep, start_rank
-from benchmarks.tuned.ways import Way, by_model, nodes_of, seconds_of, taking_turns, way_of
+from benchmarks.tuned.ways import Way, by_model, seconds_of, taking_turns, way_of
 from patallreduce import _core
 from patallreduce.decisions.times import Case, Method
 from patallreduce.ending import end_rank
 from patallreduce.tuning.measuring import Measuring
 from patallreduce.tuning.search import Search
+from patallreduce.tuning.session import nodes_of
 
 from .open_mpi import fixed
 
@@ -28,6 +29,7 @@ MOST_SLOWER = 3.0  # than the fastest so far, by the model: the others are not m
 STEP_BYTES = [1 << n for n in range(10, 19)]  # of one message of a ring
 PIECE_BYTES = 1 << 10
 PIECES = (32, 96)
+TURNS = 4
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -53,7 +55,7 @@ def records(plan: Plan) -> Iterator[Record]:
                     once_s = statistics.median(seconds_of(measuring, case, way, price_s, 1))
                     about_s = min(about_s, once_s)
             ways = {*own.values(), *told.values()}
-            turns_s = taking_turns(measuring, case, ways, about_s, 1)
+            turns_s = taking_turns(measuring, case, ways, about_s, repeats=1, turns=TURNS)
             seconds = {way: statistics.median(of) for way, of in turns_s.items()}
             yield {
                 **case._asdict(),

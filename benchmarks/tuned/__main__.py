@@ -2,20 +2,20 @@
 
     python -m benchmarks.tuned --network 200mbit --ranks 8
 
-Tunes the ranks of the lab within a budget, as `python -m patallreduce tune` does, at some sizes;
-then measures others, in between. The penalty of a choice is what it takes over the fastest of all
-that may be the fastest (by the model within half of it), less one: of the rules, of the model, of
-each collective's usual algorithm, and of what one half of the turns at that size says, in the other
-half: no rule is to be expected better. Choices within the 5 % that TUNE07 counts as ties are told.
-Prints a table, keeps one JSON line for each size that was held out, and beside these the times and
-the rules that tuning made.
+Tunes the ranks of the lab within a budget, as `python -m patallreduce tune` does, at some sizes,
+several times; then measures others, in between. The penalty of a choice is what it takes over the
+fastest of all that may be the fastest (by the model within half of it), less one: of the rules of
+each tuning, of the model, of each collective's usual algorithm, and of what one half of the turns
+at that size says, in the other half: no rule is to be expected better. Choices within the 5 % that
+TUNE07 counts as ties are told. Prints a table, keeps one JSON line for each size that was held out,
+and beside these the times and the rules of each tuning.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -28,8 +28,9 @@ from patallreduce.tuning.measuring import COLLECTIVES
 
 SIZES = [1 << power for power in range(12, 23)]
 THERE = "that size"
-HALVES = (slice(0, None, 3), slice(1, 3))  # of the four turns, each there and back
 WHO = ("rules", "model", "usual", THERE)
+ALL = range(8)  # turns, there and back
+HALVES = [[turn for turn in ALL if turn % 4 in remainders] for remainders in ({0, 3}, {1, 2})]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -39,6 +40,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.set_defaults(bytes=SIZES)
     parser.add_argument("--collectives", nargs="+", default=list(COLLECTIVES), choices=COLLECTIVES)
     parser.add_argument("--budget-s", type=float, default=60.0, help="of tuning (%(default)s)")
+    parser.add_argument("--tunings", type=int, default=3, help="one after the other (%(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="of what was held out")
     add_out(parser, "out/tuned", 900.0)
     return parser.parse_args()
@@ -56,15 +58,26 @@ def penalty_of(who: str, records: list[Record]) -> Penalty:
     return penalty(lambda number, _: judged[number][0], by_number)
 
 
-def medians_s(record: Record, turns: slice = slice(None)) -> dict[Method, float]:
+def one_tuning(records: list[Record], number: int) -> list[Record]:
+    """As if there had been this one alone."""
+    return [
+        {**record, "chosen": {**record["chosen"], "rules": [record["chosen"]["rules"][number]]}}
+        for record in records
+    ]
+
+
+def medians_s(record: Record, turns: Sequence[int] = ALL) -> dict[Method, float]:
     """Of each method, the median of these turns."""
-    return {Method(way): statistics.median(s[turns]) for way, s in record["turns_s"].items()}
+    return {
+        Method(way): statistics.median(seconds[turn] for turn in turns)
+        for way, seconds in record["turns_s"].items()
+    }
 
 
 def _judged(who: str, record: Record) -> Iterator[tuple[Method, dict[Method, float]]]:
     """A choice, and what it is judged by."""
     if who != THERE:
-        yield Method(record["chosen"][who]), medians_s(record)
+        yield from ((Method(way), medians_s(record)) for way in record["chosen"][who])
         return
     one, other = (medians_s(record, turns) for turns in HALVES)
     yield fastest(one), other
@@ -96,14 +109,19 @@ def main() -> None:
     """Measure and tell."""
     options = parse_arguments()
     end_on_sigterm()
-    plan = make_plan(options, "ranks.jsonl", held_out=held_out(sorted(options.bytes)))
+    plan = make_plan(
+        options, "ranks.jsonl", held_out=held_out(sorted(options.bytes)), turns=len(ALL)
+    )
     records = run_plan(plan, options.ranks, "benchmarks.tuned.worker")
     write_records(options.out / "tuned.jsonl", records)
     console = Console(width=120)
     console.print(table(records))
-    console.print(
-        f"tuned in {records[0]['tuned_s']:.1f} s; the file has {records[0]['file_bytes']} bytes"
-    )
+    for number in range(options.tunings):
+        of = penalty_of("rules", one_tuning(records, number))
+        console.print(
+            f"tuning {number}, in {records[0]['tuned_s'][number]:.1f} s, a file of "
+            f"{records[0]['file_bytes'][number]} bytes: {_text(of)}"
+        )
 
 
 if __name__ == "__main__":

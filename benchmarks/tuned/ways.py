@@ -8,19 +8,25 @@ from collections.abc import Iterable
 import patallreduce as pat
 from patallreduce import _core
 from patallreduce.communicator.calls import by_rule
+from patallreduce.decisions.rules import TuningFile
 from patallreduce.decisions.times import Case, Method
 from patallreduce.pricing.selection import cheapest
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, Measuring, elements_of
 
 LONG_S = 0.05  # of the repeats of what is short
-TURNS = 4
 
 Way = tuple[str, int]  # algorithm, segments
 
 
-def nodes_of(comm: pat.Communicator) -> int:
-    """How many; the ranks, where no two share one."""
-    return len(set(comm.nodes)) or comm.ranks
+def text_of(way: Way) -> str:
+    """Such as ring/8."""
+    return "{}/{}".format(*way)
+
+
+def rules_of(file: TuningFile, case: Case) -> _core.Rules:
+    """Those of its collective."""
+    beside = {"beside_others": case.beside_others} if case.collective == "all_reduce" else {}
+    return file.rules_for(case.collective, case.ranks, case.nodes, **beside)
 
 
 def by_rules(rules: _core.Rules, case: Case, comm: pat.Communicator) -> Way:
@@ -65,11 +71,17 @@ def seconds_of(
 
 
 def taking_turns(
-    measuring: Measuring, case: Case, ways: Iterable[Way], about_s: float, repeats: int
+    measuring: Measuring,
+    case: Case,
+    ways: Iterable[Way],
+    about_s: float,
+    *,
+    repeats: int,
+    turns: int,
 ) -> dict[Way, list[float]]:
     """The median of each turn, there and back: what changes meanwhile meets all of them."""
     found: dict[Way, list[float]] = {way: [] for way in sorted(ways)}
-    for turn in range(TURNS):
+    for turn in range(turns):
         for way in reversed(list(found)) if turn % 2 else list(found):
             seconds = seconds_of(measuring, case, way, about_s, repeats)
             found[way].append(statistics.median(seconds))

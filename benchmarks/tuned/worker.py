@@ -1,7 +1,7 @@
-"""One rank: tunes within the budget, then measures sizes that were not tuned for.
+"""One rank: tunes within the budget, again and again, then measures sizes that were not tuned for.
 
 Rank 0 writes a record for each of these: what every method took that may be the fastest, and what
-rules, model and usual algorithm would choose.
+the rules of each tuning, model and usual algorithm would choose.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import torch.distributed as dist
@@ -19,13 +20,14 @@ import patallreduce as pat
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import keep, start_rank
 from patallreduce import _core
+from patallreduce.decisions.rules import TuningFile
 from patallreduce.decisions.times import Method
 from patallreduce.ending import end_rank
 from patallreduce.tuning.measuring import Measuring
 from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
-from .ways import by_model, by_rules, nodes_of, seconds_of, taking_turns, way_of
+from .ways import by_model, by_rules, rules_of, seconds_of, taking_turns, text_of, way_of
 
 MOST_SLOWER = 1.5  # than the fastest so far, by the model: the others are not measured
 NEAR = 1.1  # of the fastest: may be as fast
@@ -34,43 +36,17 @@ NEAR = 1.1  # of the fastest: may be as fast
 def records(plan: Plan) -> Iterator[Record]:
     """Tune, then measure what was held out."""
     comm = pat.Communicator(monitor=False, timeout_s=plan["timeout_s"])
-    machine = machine_of(comm)
-    tuned_cases = cases_of(comm, plan["collectives"], plan["bytes"])
-    begun_s = time.monotonic()
-    journal, file = None, None
-    if comm.rank == 0:
-        times = Path(plan["results"]).with_name("times.jsonl")
-        times.unlink(missing_ok=True)  # of an earlier run, which is not to be gone on with
-        journal = Journal(times, machine)
-    tune(comm, tuned_cases, plan["budget_s"], journal)
-    if journal is not None:
-        file = file_of(comm, tuned_cases, journal.times, machine)
-    took_s = time.monotonic() - begun_s
-    if file is not None:
-        file.save(Path(plan["results"]).with_name("tuning.json"))
-    told = [file]
-    dist.broadcast_object_list(told, 0)
-    file = told[0]
-    assert file is not None
-    rules = {
-        beside: file.rules_for("all_reduce", comm.ranks, nodes_of(comm), beside_others=beside)
-        for beside in (False, True)
-    }
+    tunings = [tuning(comm, plan, number) for number in range(plan["tunings"])]
     model = _core.Selector(comm.ranks, comm.link, comm.nodes)
     measuring = Measuring(comm)
     for case in cases_of(comm, plan["collectives"], plan["held_out"]):
-        ruling = (
-            rules[case.beside_others]
-            if case.collective == "all_reduce"
-            else file.rules_for(case.collective, comm.ranks, nodes_of(comm))
-        )
         choices = {
-            "rules": by_rules(ruling, case, comm),
-            "model": by_model(model, case, comm),
-            "usual": way_of(case, Method(_core.usual_algorithm(case.collective).name), comm),
+            "rules": [by_rules(rules_of(file, case), case, comm) for file, _ in tunings],
+            "model": [by_model(model, case, comm)],
+            "usual": [way_of(case, Method(_core.usual_algorithm(case.collective).name), comm)],
         }
         prices_s = Search([case], comm.link, comm.nodes).prices_s[case]
-        ways = set(choices.values())
+        ways = set(chain.from_iterable(choices.values()))
         best_s = float("inf")
         seconds = {}
         for method, price_s in prices_s.items():
@@ -81,18 +57,47 @@ def records(plan: Plan) -> Iterator[Record]:
                 best_s = min(best_s, seconds[way])
         # Those that count take turns: the least of single medians would be the luckiest.
         near = {way for way, s in seconds.items() if s <= NEAR * best_s}
-        turns_s = taking_turns(measuring, case, sorted(ways | near), best_s, plan["repeats"])
+        turns_s = taking_turns(
+            measuring,
+            case,
+            sorted(ways | near),
+            best_s,
+            repeats=plan["repeats"],
+            turns=plan["turns"],
+        )
         yield {
             **case._asdict(),
-            "turns_s": {f"{name}/{segments}": s for (name, segments), s in turns_s.items()},
-            "chosen": {who: f"{name}/{segments}" for who, (name, segments) in choices.items()},
+            "turns_s": {text_of(way): seconds for way, seconds in turns_s.items()},
+            "chosen": {who: list(map(text_of, found)) for who, found in choices.items()},
             "network": plan["network"],
             "budget_s": plan["budget_s"],
-            "tuned_s": took_s,
-            "file_bytes": len(file.text()),
+            "tuned_s": [took_s for _, took_s in tunings],
+            "file_bytes": [len(file.text()) for file, _ in tunings],
             "environment": plan["environment"],
         }
     comm.close()
+
+
+def tuning(comm: pat.Communicator, plan: Plan, number: int) -> tuple[TuningFile, float]:
+    """Tune once; the rules, and seconds that it took."""
+    machine = machine_of(comm)
+    cases = cases_of(comm, plan["collectives"], plan["bytes"])
+    begun_s = time.monotonic()
+    journal = None
+    told: list[TuningFile | None] = [None]
+    if comm.rank == 0:
+        times = Path(plan["results"]).with_name(f"times{number}.jsonl")
+        times.unlink(missing_ok=True)  # of an earlier run, which is not to be gone on with
+        journal = Journal(times, machine)
+    tune(comm, cases, plan["budget_s"], journal)
+    if journal is not None:
+        told[0] = file_of(comm, cases, journal.times, machine)
+    took_s = time.monotonic() - begun_s
+    if told[0] is not None:
+        told[0].save(Path(plan["results"]).with_name(f"tuning{number}.json"))
+    dist.broadcast_object_list(told, 0)
+    assert told[0] is not None
+    return told[0], took_s
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ tells of those near it, and of other methods there.
 
 Deviations are smooth but for kinks, as where a transport sends longer messages in another way:
 their covariance is Matern's of 3/2. Such of a squared exponential takes a kink for bad luck.
+`python -m benchmarks.deviations` tells how likely that makes what tuning has measured.
 """
 
 from __future__ import annotations
@@ -19,14 +20,53 @@ import torch
 
 from patallreduce.decisions.times import Case, Method, Times
 
-# Standard deviations of logarithms, and the octaves over which they last: of all that were tried
-# these make likeliest what 8 ranks took at 200 Mbit/s, and 4 in shared memory, over the model's.
-_SHARED, _SHARED_OCTAVES = 0.6, 6.0
-_OWN, _OWN_OCTAVES = 0.25, 4.0
-_CUT = 0.06
-_REST = 0.03  # of what is measured without end
-
 Prices = Callable[[Case], Mapping[Method, float]]  # seconds of uncut methods, by the model
+
+
+def _matern(apart: torch.Tensor) -> torch.Tensor:
+    """Of smoothness 3/2, for points so many lengths apart."""
+    scaled = math.sqrt(3) * apart.abs()
+    return (1 + scaled) * torch.exp(-scaled)
+
+
+class Deviations(NamedTuple):
+    """From the model: standard deviations of logarithms, and the octaves over which they last.
+
+    Args:
+        shared: By all methods of a collective.
+        shared_octaves: As long as these last.
+        own: By each method beside that.
+        own_octaves: As long as these last.
+        cut: By each cut at each size.
+        rest: Of what is measured without end.
+        correlation: Of points so many lengths apart.
+    """
+
+    shared: float = 0.6
+    shared_octaves: float = 6.0
+    own: float = 0.25
+    own_octaves: float = 4.0
+    cut: float = 0.06
+    rest: float = 0.03
+    correlation: Callable[[torch.Tensor], torch.Tensor] = _matern
+
+    def covariance(self, ones: _Points, others: _Points) -> torch.Tensor:
+        """Between every two."""
+        apart = ones.octaves[:, None] - others.octaves
+        same = ones.algorithms[:, None] == others.algorithms
+        alike = same & (ones.cuts[:, None] == others.cuts) & (others.cuts > 0) & (apart == 0)
+        return (
+            self.shared**2 * self.correlation(apart / self.shared_octaves)
+            + same * self.own**2 * self.correlation(apart / self.own_octaves)
+            + alike * self.cut**2
+        )
+
+    def variances(self, of: _Points) -> torch.Tensor:
+        """Of each, before anything is measured."""
+        return self.shared**2 + self.own**2 + (of.cuts > 0) * self.cut**2
+
+
+USUAL = Deviations()
 
 
 class Estimate(NamedTuple):
@@ -53,11 +93,19 @@ class Regression:
         times: What was measured.
         cases: Of which it learns, and is asked.
         prices: The model.
+        deviations: From it.
     """
 
-    def __init__(self, times: Times, cases: Iterable[Case], prices: Prices) -> None:
+    def __init__(
+        self,
+        times: Times,
+        cases: Iterable[Case],
+        prices: Prices,
+        deviations: Deviations = USUAL,
+    ) -> None:
         self._times = times
         self._prices = prices
+        self._deviations = deviations
         self._names: dict[str, int] = {}
         measured, logs, noises = [], [], []
         for case in cases:
@@ -66,10 +114,17 @@ class Regression:
                 logs.append(math.log(seconds / prices(case)[Method(method.algorithm)]))
                 noises.append(times.error(case, method))
         self._measured = self._points(measured)
-        covariance = _covariance(self._measured, self._measured)
-        covariance += torch.diag(_tensor(noises) ** 2 + _REST**2)
+        covariance = deviations.covariance(self._measured, self._measured)
+        covariance += torch.diag(_tensor(noises) ** 2 + deviations.rest**2)
         self._factor = torch.linalg.cholesky(covariance)
-        self._weights = torch.cholesky_solve(_tensor(logs)[:, None], self._factor)[:, 0]
+        self._logs = _tensor(logs)
+        self._weights = torch.cholesky_solve(self._logs[:, None], self._factor)[:, 0]
+
+    def log_likelihood(self) -> float:
+        """Of what was measured: the logarithm of its density."""
+        misfit = float(self._logs @ self._weights) / 2
+        spread = float(self._factor.diagonal().log().sum())
+        return -misfit - spread - len(self._logs) / 2 * math.log(2 * math.pi)
 
     def measured(self, case: Case) -> dict[Method, float]:
         """Medians, seconds, of the methods that the model knows, the fastest first."""
@@ -80,10 +135,10 @@ class Regression:
     def estimates(self, case: Case, methods: Sequence[Method]) -> dict[Method, Estimate]:
         """Of each method, whether or not it was measured."""
         asked = self._points([(case, method) for method in methods])
-        shared = _covariance(self._measured, asked)
+        shared = self._deviations.covariance(self._measured, asked)
         logs = shared.T @ self._weights
         known = torch.linalg.solve_triangular(self._factor, shared, upper=False)
-        variances = _variances(asked) - (known**2).sum(0)
+        variances = self._deviations.variances(asked) - (known**2).sum(0)
         prices_s = self._prices(case)
         return {
             method: Estimate(
@@ -105,24 +160,3 @@ class Regression:
 
 def _tensor(values: Sequence[float]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
-
-
-def _covariance(ones: _Points, others: _Points) -> torch.Tensor:
-    apart = ones.octaves[:, None] - others.octaves
-    same = ones.algorithms[:, None] == others.algorithms
-    alike = same & (ones.cuts[:, None] == others.cuts) & (others.cuts > 0) & (apart == 0)
-    return (
-        _SHARED**2 * _matern(apart / _SHARED_OCTAVES)
-        + same * _OWN**2 * _matern(apart / _OWN_OCTAVES)
-        + alike * _CUT**2
-    )
-
-
-def _matern(apart: torch.Tensor) -> torch.Tensor:
-    """Of smoothness 3/2, for points so many lengths apart."""
-    scaled = math.sqrt(3) * apart.abs()
-    return (1 + scaled) * torch.exp(-scaled)
-
-
-def _variances(of: _Points) -> torch.Tensor:
-    return _SHARED**2 + _OWN**2 + (of.cuts > 0) * _CUT**2

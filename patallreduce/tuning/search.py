@@ -53,7 +53,7 @@ class Search:
         self.prices_s = {case: prices_of(case, link, nodes) for case in cases}
         self._series: dict[tuple[str, bool], list[Case]] = {}
         for case in self.prices_s:
-            self._series.setdefault(_series_of(case), []).append(case)
+            self._series.setdefault(series_of(case), []).append(case)
         self._measured: dict[Case, tuple[int, int]] = {}  # methods, values
         self._found: dict[Case, list[tuple[float, Work]]] = {}
 
@@ -149,7 +149,8 @@ def work_of(case: Case, method: Method, once_s: float) -> Work:
     return Work(case, method, repeats, (repeats + 1) * once_s)
 
 
-def _series_of(case: Case) -> tuple[str, bool]:
+def series_of(case: Case) -> tuple[str, bool]:
+    """What one regression is of."""
     return case.collective, case.beside_others
 
 

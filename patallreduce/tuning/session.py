@@ -40,17 +40,22 @@ def machine_of(comm: Communicator) -> Machine:
         "release": version("patallreduce"),
         "transport": comm.transport,
         "ranks": comm.ranks,
-        "nodes": len(set(comm.nodes)) or comm.ranks,
+        "nodes": nodes_of(comm),
         "processors": sorted(set(processors)),
         "link": {"latency_s": comm.link.latency_s, "bytes_per_s": comm.link.bytes_per_s},
     }
+
+
+def nodes_of(comm: Communicator) -> int:
+    """How many; the ranks, where no two share one."""
+    return len(set(comm.nodes)) or comm.ranks
 
 
 def cases_of(
     comm: Communicator, collectives: Sequence[str], sizes_bytes: Sequence[int]
 ) -> list[Case]:
     """What is to be tuned on these ranks; all-reduces also beside others."""
-    nodes = len(set(comm.nodes)) or comm.ranks
+    nodes = nodes_of(comm)
     return [
         Case(collective, comm.ranks, nodes, size, beside)
         for collective in collectives

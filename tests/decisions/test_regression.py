@@ -5,7 +5,7 @@ import math
 import pytest
 
 from patallreduce.decisions.fit import fitted
-from patallreduce.decisions.regression import Regression
+from patallreduce.decisions.regression import Deviations, Regression
 from patallreduce.decisions.times import Case, Method, Times
 
 RING, TREE, CUT = Method("ring"), Method("two_tree"), Method("ring", 4096)
@@ -73,6 +73,26 @@ def test_a_kink_is_no_bad_luck():
     for size, factor in slower.items():
         found = estimate(times, size * KIB, TREE, [size * KIB for size in slower])
         assert found.seconds == pytest.approx(factor * prices(case_of(size * KIB))[TREE], rel=0.1)
+
+
+def test_likelihood_of_two_measurements():
+    """Worked out by hand: deviations of +0.2 and -0.1 that share all but 0.1 of their variance."""
+    sizes = (KIB, 2 * KIB)
+    logs = (0.2, -0.1)
+    model_s = [prices(case_of(size))[RING] for size in sizes]
+    times = times_of(
+        *(
+            (size, RING, s * math.exp(log))
+            for size, s, log in zip(sizes, model_s, logs, strict=True)
+        ),
+        goes=10**4,
+    )
+    deviations = Deviations(shared=0.3, shared_octaves=1e6, own=0.0, rest=math.sqrt(0.01))
+    found = Regression(times, map(case_of, sizes), prices, deviations).log_likelihood()
+    # Variances of 0.09 + 0.01, covariance of 0.09; so the determinant is 0.0019.
+    misfit = (0.1 * 0.2**2 + 2 * 0.09 * 0.2 * 0.1 + 0.1 * 0.1**2) / 0.0019
+    expected = -misfit / 2 - math.log(0.0019) / 2 - math.log(2 * math.pi)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_cut_is_of_its_size():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.tuned.__main__ import WHO, medians_s, penalty_of
+from benchmarks.tuned.__main__ import WHO, medians_s, one_tuning, penalty_of
 from patallreduce.decisions.times import Method
 from tests.figures.records import Figure, load, median, ms, one
 
@@ -20,8 +20,14 @@ def figures() -> Iterator[Figure]:
             of = penalty_of(who, records)
             row = f"| {name} | {who} | {of.mean:.1%} | {of.ninety:.1%} | {of.most:.1%} |"
             yield Figure(PAGE, row.replace("%", " %"), "mean", file)
+        each = [penalty_of("rules", one_tuning(records, number)) for number in range(3)]
+        means, most = (
+            "{:.1%}, {:.1%} and {:.1%}".format(*of).replace("%", " %")
+            for of in ([one.mean for one in each], [one.most for one in each])
+        )
+        yield Figure(PAGE, f"{name}: {means} on the mean, {most} at the most", "mean", file)
     ratios = [
-        medians_s(record)[Method(record["chosen"]["usual"])] / min(medians_s(record).values())
+        medians_s(record)[Method(record["chosen"]["usual"][0])] / min(medians_s(record).values())
         for record in load(file)
         if record["network"] == "200mbit"
     ]
