@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.figures.ports import PAGE, PAYLOAD, RIVALS
-from tests.figures.records import Figure, after_s, load, mean, median, ms, of_hooks, one
+from tests.figures.records import Figure, after_s, load, mean, median, ms, one, percent
+
+# By the words behind a latency.
+PLACES = {"": "between all", "2": "between two sites", "1:shallow": "between all, short queues"}
 
 
-def long_ways(file: str) -> Iterator[Figure]:
+def long_ways() -> Iterator[Figure]:
     """Limits: what a port of 200 Mbit/s has to carry, and latencies."""
+    file = "long_ways.jsonl"
     message_s = (4 << 20) / (200e6 / 8 * PAYLOAD)
-    for network, delay_s in dict.fromkeys((r["network"], r["delay_s"]) for r in load(file)):
-        latency, *words = network.partition("@")[2].split(":")
-        of = {
-            r["algorithm"]: r
-            for r in load(file)
-            if (r["network"], r["delay_s"]) == (network, delay_s)
-        }
-        where = "warm" if "warm" in words else "between two sites" if words else "between all"
+    cases = dict.fromkeys((r["network"], r["pause_s"], r["delay_s"]) for r in load(file))
+    for network, pause_s, delay_s in cases:
+        latency, _, words = network.partition("@")[2].partition(":")
+        case = {"network": network, "pause_s": pause_s, "delay_s": delay_s}
+        of = {name: one(file, algorithm=name, **case) for name in RIVALS}
+        where = PLACES[words] + (", after 1 s" if pause_s else "")
         # Within the late rank's site, and within the other one, data are passed on in no time.
-        flights = 2 - 1 / 7 if delay_s and where != "between two sites" else 1
+        flights = 2 - 1 / 7 if delay_s and words != "2" else 1
         flight_s = float(latency.removesuffix("ms")) / 1e3
         limit_s = (1 if delay_s else 2 * 7 / 8) * message_s + flights * flight_s
         late = "one by 0.5 s" if delay_s else "nobody"
@@ -31,25 +33,28 @@ def long_ways(file: str) -> Iterator[Figure]:
         )
 
 
-def again() -> Iterator[Figure]:
-    """Of 25 ms and 50 ms between two sites, nobody late."""
-    file = "long_ways_again.jsonl"
-    times = {
-        algorithm: [
-            ms(after_s(one(file, network=f"200mbit@{latency}:2", delay_s=0, algorithm=algorithm)))
-            for latency in ("25ms", "50ms")
-        ]
-        for algorithm in ("ring", "auto")
-    }
-    text = f"the ring took {' and '.join(times['ring'])}, `auto` {' and '.join(times['auto'])}"
-    yield Figure(PAGE, text, "medians", file)
-
-
 def training_long_ways() -> Iterator[Figure]:
-    """One latency, nobody late and one rank."""
+    """Of each network, nobody late and one rank."""
     file = "training_long_ways.jsonl"
-    for delay_s, late in ((0, "nobody"), (0.3, "one by 0.3 s")):
-        yield Figure(PAGE, f"| 25 ms, {late} | {of_hooks(file, delay_s)} |", "median", file)
+    for network, delay_s in dict.fromkeys((r["network"], r["delay_s"]) for r in load(file)):
+        latency, _, words = network.partition("@")[2].partition(":")
+        late = "one by 0.3 s" if delay_s else "nobody"
+        case = {"network": network, "delay_s": delay_s}
+        times = " | ".join(
+            ms(median(one(file, hook=hook, **case)["iterations_s"])) for hook in RIVALS
+        )
+        where = f"{latency.replace('ms', ' ms')} {PLACES[words]}"
+        yield Figure(PAGE, f"| {where} | {late} | {times} |", "medians", file)
+    behind = [
+        percent(_median_s(file, network, "auto") / _median_s(file, network, "direct_exchange"))
+        for network in ("200mbit@50ms", "200mbit@50ms:2")
+    ]
+    yield Figure(PAGE, f"takes {behind[0]} and {behind[1]} longer", "medians", file)
+
+
+def _median_s(file: str, network: str, hook: str) -> float:
+    """With one rank late."""
+    return median(one(file, network=network, hook=hook, delay_s=0.3)["iterations_s"])
 
 
 def connections() -> Iterator[Figure]:
@@ -127,9 +132,7 @@ def barrier() -> Iterator[Figure]:
 
 
 def figures() -> Iterator[Figure]:
-    yield from long_ways("long_ways.jsonl")
-    yield from long_ways("long_ways_warm.jsonl")
-    yield from again()
+    yield from long_ways()
     yield from training_long_ways()
     yield from connections()
     yield from partners()
