@@ -3,9 +3,9 @@
 For every size and pattern of arrivals, `repeats` rounds; in every round the yardstick and then
 each rival in turn (A B A B), so that what the machine does meanwhile hits all alike. A turn is:
 a call that does not count, to open the connections' windows, with the same ranks late so that
-whoever predicts arrivals may; fresh values, a start time agreed on the common clock, no later than
-it takes or by the pause asked for; the call(s) that count, and outside the timing the check of
-every element and the gathering.
+whoever predicts arrivals may; fresh values, a start time agreed on the common clock, at once or
+after the pause asked for; the call(s) that count, and outside the timing the check of every element
+and the gathering.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def run_case(
             bench.call(rival, buckets[:1], arrivals_s)
             for bucket in buckets:
                 bucket.copy_(values)
-            ahead_s = START_AHEAD_S + pause_s
-            samples[rival.name].append(bench.sample(rival, buckets, arrivals_s, ahead_s))
+            times_s = bench.call(rival, buckets, arrivals_s, START_AHEAD_S + pause_s)
+            samples[rival.name].append(bench.gather(*times_s, calls=len(buckets)))
             check(rival, buckets, expected)
     return transfers_s, samples
 

@@ -53,15 +53,9 @@ class Bench:
         expected = index * self.ranks + PATTERN * (self.ranks * (self.ranks - 1) // 2)
         return (index + PATTERN * self.rank).float(), expected.float()
 
-    def sample(
-        self,
-        rival: Rival,
-        buckets: list[torch.Tensor],
-        arrivals_s: list[float],
-        ahead_s: float = START_AHEAD_S,
-    ) -> Sample:
+    def sample(self, rival: Rival, buckets: list[torch.Tensor], arrivals_s: list[float]) -> Sample:
         """Time one call per bucket, all ranks starting at the times asked for."""
-        return self.gather(*self.call(rival, buckets, arrivals_s, ahead_s), calls=len(buckets))
+        return self.gather(*self.call(rival, buckets, arrivals_s), calls=len(buckets))
 
     def call(
         self,
