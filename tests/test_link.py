@@ -169,6 +169,16 @@ def test_the_share_of_the_latency_that_occupies_a_port_is_found(share):
     assert measure_port_share(link, simulated_round_s(link, 4)) == pytest.approx(share, rel=0.1)
 
 
+def test_many_tiny_messages_wait_for_windows_that_open():
+    """What rested may send some of them only, until the others' receipt is told."""
+    link = pat.Link(20e-3, 118e6, 5e9, port_share=3e-4)
+    settled_s, slower = simulated_round_s(link, 4), iter([1.9, 1.7, 1.5, 1.3])
+    found = measure_port_share(
+        link, lambda size, messages: settled_s(size, messages) * next(slower, 1.0)
+    )
+    assert found == measure_port_share(link, settled_s)
+
+
 def test_a_port_share_stays_within_0_and_1():
     link = pat.Link(20e-6, 25e6, 5e9)
     assert measure_port_share(link, lambda message_bytes, messages: 1e-9) == 0

@@ -177,9 +177,8 @@ Choice Selector::choose_known_beside_others(std::uint64_t elements, std::size_t 
   std::vector<Choice> all;
   for (Choice& choice : price_class(class_)) {
     const Algorithm& algorithm = algorithms::find_algorithm(choice.key.algorithm, "all_reduce");
-    // Alike ports that one partner fills are in use all the time in a ring, too.
-    const bool by_ports = algorithm.by_port && (!link_.ports.empty() || link_.partners > 1);
-    if ((algorithm.uses == algorithms::Uses::times && !by_ports) || algorithm.dynamic()) continue;
+    if ((algorithm.uses == algorithms::Uses::times && !algorithm.by_port) || algorithm.dynamic())
+      continue;
     const std::vector<Way> ways(buckets.size(), {&algorithm, choice.key.segments});
     pricing::PortsBusy busy;
     const auto finish_s = rollout_.finish_s(ways, buckets, arrivals_s, arrivals_s, busy);

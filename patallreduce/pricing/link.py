@@ -170,6 +170,17 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
 
 _PIECES = 64
 _PIECE_BYTES = 64
+_SETTLED = 0.9  # of the time before
+
+
+def _open_windows(again_s: Callable[[], float]) -> None:
+    """Repeat an exchange until it takes no less: connections that rested have opened their windows."""
+    last_s = math.inf
+    for _ in range(_MORE_REPEATS):
+        took_s = again_s()
+        if took_s > _SETTLED * last_s:
+            break
+        last_s = took_s
 
 
 def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> float:
@@ -186,12 +197,16 @@ def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> floa
     Returns:
         0 to 1, as `Link.port_share`.
     """
-    seconds = min(round_s(_PIECES * _PIECE_BYTES, _PIECES) for _ in range(_REPEATS))
+
+    def again_s() -> float:
+        return round_s(_PIECES * _PIECE_BYTES, _PIECES)
+
+    _open_windows(again_s)
+    seconds = min(again_s() for _ in range(_REPEATS))
     latencies = (seconds - _PIECES * link.transfer_s(_PIECE_BYTES)) / link.latency_s
     return min(max((latencies - 1) / (_PIECES - 1), 0.0), 1.0)
 
 
-_SETTLED = 0.9  # of the time before
 _SEVERAL = 1.4  # fewer partners are noise, where ranks share a few cores
 
 
@@ -212,12 +227,7 @@ def measure_partners(link: Link, ranks: int, swap_s: Callable[[int], float]) -> 
     others = ranks - 1
     most_bytes = max(_LEAST_BYTES, others * link.latency_s * link.bytes_per_s)
     block_bytes = int(min(most_bytes, _MOST_BYTES) / others)
-    last_s = math.inf
-    for _ in range(_MORE_REPEATS):  # until the windows of connections that rested are open
-        took_s = swap_s(block_bytes)
-        if took_s > _SETTLED * last_s:
-            break
-        last_s = took_s
+    _open_windows(lambda: swap_s(block_bytes))
     long_s, short_s = (
         statistics.median(swap_s(size) for _ in range(_REPEATS))
         for size in (block_bytes, block_bytes // 2)

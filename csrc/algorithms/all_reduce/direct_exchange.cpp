@@ -166,9 +166,8 @@ Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPort
   const auto [first, last] = std::minmax_element(all_until_s.begin(), all_until_s.end());
   const double first_s = *first, last_s = *last;
   const double partners = std::min(link.partners, std::max(ranks - 1, 1.0));
-  const double unit_s = link.transfer_s(message_bytes) / link.widest() / partners;
-  if (expected_s.size() < 2 || unit_s == 0)
-    return Finishes(expected_s.size(), last_s + 2 * link.latency_s);
+  if (expected_s.size() < 2) return Finishes(expected_s.size(), last_s);
+  const double unit_s = link.transfer_s(std::max(message_bytes, 1.0)) / link.widest() / partners;
   const auto in_units = [&](std::vector<double> times_s) {
     for (double& at_s : times_s) at_s /= unit_s;
     return times_s;
