@@ -14,10 +14,13 @@ _SEGMENT_TIME_S = 2.0  # as plans have it
 _EDGES = (1 / 4, 1 / 3)  # of the computation: before the first bucket is ready
 
 
-def _plan(
+def _plans(
     leader: _core.Leader, job: Job, iteration: int, finish_s: Arrivals, arrivals_s: Arrivals
-) -> list[Key]:
-    """The plan of an iteration, in the order of time; what calls take themselves without one."""
+) -> dict[int, list[Key]]:
+    """What is planned while an iteration goes on, by iteration; calls' own if that is none.
+
+    Reports and plans take no time on their way.
+    """
     reports: list[tuple[float, str, int, tuple[Any, ...]]] = []
     for rank, free_s in enumerate(job.free_s):
         own_s = [row[rank] for row in arrivals_s]
@@ -27,15 +30,15 @@ def _plan(
             reports.append((at_s, "edge", rank, (edge, at_s)))
         reports.append((own_s[0], "asked", rank, (own_s[0],)))
         reports.append((own_s[-1], "arrived", rank, (own_s, job.sizes)))
-    keys = job.own
+    plans = {}
     for at_s, kind, rank, arguments in sorted(reports, key=lambda report: report[0]):
         plan = getattr(leader, kind)(rank, 1, iteration, *arguments, at_s)
-        if plan is not None and plan.buckets:
-            keys = [
+        if plan is not None:
+            plans[plan.iteration] = [
                 (name, segments, hints, _SEGMENT_TIME_S)
                 for _, _, name, segments, hints in plan.buckets
-            ]
-    return keys
+            ] or job.own
+    return plans
 
 
 def ends_s(
@@ -59,9 +62,11 @@ def ends_s(
     finish_s: Arrivals = []
     ends = []
     ran: Counter[str] = Counter()
+    plans: dict[int, list[Key]] = {}
     for iteration, compute_s in enumerate(computes_s):
         arrivals_s = job.arrivals_s(compute_s)
-        keys = _plan(leader, job, iteration, finish_s, arrivals_s)
+        plans |= _plans(leader, job, iteration, finish_s, arrivals_s)
+        keys = plans.pop(iteration)
         ran[keys[-1][0]] += 1
         finish_s = job.reduce(keys, arrivals_s)
         ends.append(max(job.free_s))

@@ -69,13 +69,13 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
         return false;
       },
       [&](const Arrived& r) {
-        rank.finish(r);
+        rank.finish(r, answer_s());
         if (from == 0) loop.sizes = r.sizes;
         if (!loop.ranks.learn(id.iteration, transfer_s(loop)) ||
             loop.newest_planned != id.iteration)
           return false;
-        // Where the next one's progress will be told, that will do: ranks compute then, and now
-        // they wait for the last result.
+        // Where the next one's progress will be told in time, that will do: ranks compute then, and
+        // now they wait for the last result.
         loop.arrived = id.iteration;
         if (loop.ranks.report_progress()) return false;
         all_arrived(loop, std::exchange(loop.arrived, -1), now_s);
@@ -191,12 +191,13 @@ void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const
     loop.guards.missed(iteration, plan->plain_pace_s - plan->pace_s);
 }
 
-// Nothing will be heard before somebody asks, and an answer then takes longer than what is in
-// doubt, or makes no difference.
-bool Leader::decides_ahead(const Loop& loop, std::int64_t iteration, double now_s) const {
+// Nothing will be heard in time before somebody asks, and there will be no plan; or an answer then
+// takes longer than what is in doubt, or makes no difference.
+bool Leader::decides_ahead(Loop& loop, std::int64_t iteration, double now_s) const {
   if (!choose_.plan || loop.is_planned(iteration)) return false;
+  if (goes_without(loop, iteration)) return true;
   const double doubt_s = loop.ranks.doubt_s(iteration, loop.sizes.size(), now_s);
-  return doubt_s <= std::max(2 * choose_.latency_s, quantum * transfer_s(loop));
+  return doubt_s <= std::max(answer_s(), quantum * transfer_s(loop));
 }
 
 // Whom the all-reduce lets go last also starts last, long after the first may need a plan.

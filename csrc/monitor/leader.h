@@ -13,8 +13,10 @@
 // lets it go.
 //
 // Ranks that report no progress, such as those of collectives outside a training loop, tell nothing
-// before they ask. Where they arrive as they did before, the plan of an iteration is decided as
-// soon as all have arrived in the one before: it reaches them with their results, and nobody asks.
+// before they ask; over a long way a report and its answer may take longer than a rank computes
+// before its first bucket. Where they arrive as they did before, or there will be no plan, that of
+// an iteration is decided as soon as all have arrived in the one before: it reaches them with their
+// results, and nobody waits for it.
 //
 // Where the loop was measured to be faster without plans (monitor/guard.h), or plans promise next
 // to nothing, an empty plan is decided as soon as all ranks have started, so that nobody has to
@@ -134,7 +136,8 @@ class Leader {
   bool waited_enough(Loop& loop, std::int64_t iteration, double now_s) const;
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
   void all_arrived(Loop& loop, std::int64_t iteration, double now_s) const;
-  bool decides_ahead(const Loop& loop, std::int64_t iteration, double now_s) const;
+  bool decides_ahead(Loop& loop, std::int64_t iteration, double now_s) const;
+  double answer_s() const { return 2 * choose_.latency_s; }  // to the leader and back
   void expect_results(Loop& loop, std::int64_t iteration) const;
   Sends sends_of(const Loop& loop) const;
   void learn_ports(int rank, const LinkUsed& report);

@@ -58,12 +58,13 @@ void Rank::edge(const EdgeReached& report) {
   edges_.emplace_back(report.fraction, report.at_s);
 }
 
-void Rank::finish(const Arrived& report) {
+void Rank::finish(const Arrived& report, double answer_s) {
   predictor_.finish(report.arrivals_s);
   arrived_ = report.id.iteration;
   arrivals_s_ = report.arrivals_s;
   if (arrivals_s_.empty()) return;
-  const double due_s = arrivals_s_.front() - lead * std::max(arrivals_s_.front() - start_s_, 0.0);
+  const double computed_s = std::max(arrivals_s_.front() - start_s_, 0.0);
+  const double due_s = arrivals_s_.front() - std::max(lead * computed_s, answer_s);
   usual_edge_ = 0;
   for (const auto& [fraction, at_s] : edges_)
     if (at_s <= due_s) usual_edge_ = fraction;
@@ -110,7 +111,7 @@ int Ranks::ready(std::int64_t iteration) const {
 }
 
 bool Ranks::report_progress() const {
-  return std::any_of(ranks_.begin(), ranks_.end(),
+  return std::all_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.reports_progress(); });
 }
 

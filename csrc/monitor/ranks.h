@@ -32,7 +32,8 @@ class Rank {
   bool start(const Started& report);
   void edge(const EdgeReached& report);
   void ask(const Asked& report);
-  void finish(const Arrived& report);
+  // answer_s: what a report and the plan that it brings take on their way.
+  void finish(const Arrived& report, double answer_s = 0);
   // The all-reduce is expected to let it go then.
   void expect_result(double at_s) { predictor_.result(at_s); }
 
@@ -81,7 +82,7 @@ class Ranks {
   Rank& operator[](int rank) { return ranks_[std::size_t(rank)]; }
   const Rank& operator[](int rank) const { return ranks_[std::size_t(rank)]; }
   int ready(std::int64_t iteration) const;  // how many
-  bool report_progress() const;             // any of them, that a plan can wait for
+  bool report_progress() const;             // all of them, that a plan can wait for
   // Returns true once all have computed it. transfer_s: of its messages.
   bool learn(std::int64_t iteration, double transfer_s);
 
