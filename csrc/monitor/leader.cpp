@@ -5,8 +5,11 @@
 #include <limits>
 
 #include "overloaded.h"
+#include "prediction/times.h"
 
 namespace patallreduce::monitor {
+
+using prediction::is_duration;
 
 namespace {
 
@@ -52,6 +55,7 @@ std::optional<Plan> Leader::take(int from, const Report& report, double now_s, R
   const Overloaded asks{
       [&](const Started& r) {
         if (rank.start(r)) start(loop, id, records);
+        if (is_duration(now_s - r.at_s)) ways_s_[std::size_t(from)].add(now_s - r.at_s);
         return false;
       },
       [&](const EdgeReached& r) {
@@ -189,6 +193,12 @@ void Leader::all_arrived(Loop& loop, std::int64_t iteration, double now_s) const
   if (as_it_was.buckets.empty()) return;
   if (const auto plan = choose_.plan(as_it_was, true))
     loop.guards.missed(iteration, plan->plain_pace_s - plan->pace_s);
+}
+
+double Leader::answer_s() const {
+  double way_s = choose_.latency_s;
+  for (const prediction::Newest& of_rank_s : ways_s_) way_s = std::fmax(way_s, of_rank_s.quarter());
+  return 2 * way_s;
 }
 
 // Nothing will be heard in time before somebody asks, and there will be no plan; or an answer then

@@ -39,6 +39,7 @@
 #include "monitor/ranks.h"
 #include "monitor/records.h"
 #include "monitor/reports.h"
+#include "prediction/newest.h"
 #include "prediction/smoothed.h"
 #include "selection/planner.h"
 
@@ -68,7 +69,7 @@ class Leader {
     std::function<bool(bool confirms)> catch_up;
   };
 
-  explicit Leader(int ranks) : ranks_(ranks) {}
+  explicit Leader(int ranks) : ranks_(ranks), ways_s_(std::size_t(ranks), prediction::Newest(15)) {}
 
   // Until it is set, plans leave every call its own schedule, and are decided when the first rank
   // asks. `patience_s_per_byte`: how long a rank that asks may wait for half of the others.
@@ -137,7 +138,9 @@ class Leader {
   Plan decide(Loop& loop, const IterationId& id, double now_s, Records& records);
   void all_arrived(Loop& loop, std::int64_t iteration, double now_s) const;
   bool decides_ahead(Loop& loop, std::int64_t iteration, double now_s) const;
-  double answer_s() const { return 2 * choose_.latency_s; }  // to the leader and back
+  // What a report and the plan that it brings take on their way, to the rank that is farthest off:
+  // between sites more than the link's latency says.
+  double answer_s() const;
   void expect_results(Loop& loop, std::int64_t iteration) const;
   Sends sends_of(const Loop& loop) const;
   void learn_ports(int rank, const LinkUsed& report);
@@ -147,6 +150,7 @@ class Leader {
   std::optional<Ports> ports_;
   double patience_s_per_byte_ = 0;
   bool guarded_ = true;
+  std::vector<prediction::Newest> ways_s_;  // by rank: of its reports
   std::map<std::int64_t, Loop> loops_;
 };
 

@@ -174,7 +174,7 @@ _SETTLED = 0.9  # of the time before
 
 
 def _open_windows(again_s: Callable[[], float]) -> None:
-    """Repeat an exchange until it takes no less: connections that rested have opened their windows."""
+    """Repeat an exchange until it takes no less: connections that rested open their windows."""
     last_s = math.inf
     for _ in range(_MORE_REPEATS):
         took_s = again_s()

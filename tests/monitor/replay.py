@@ -19,10 +19,18 @@ class Job:
     """Tells a leader of one iteration after the other, in the order of time."""
 
     def __init__(
-        self, ranks, *, chooses=True, loop=1, sizes=SIZES, patience_s_per_byte=0.0, link=LINK
+        self,
+        ranks,
+        *,
+        chooses=True,
+        loop=1,
+        sizes=SIZES,
+        patience_s_per_byte=0.0,
+        link=LINK,
+        way_s=1e-4,  # of what is told
     ):
         self.leader = leader(ranks, chooses, patience_s_per_byte, link)
-        self.ranks, self.loop, self.sizes = ranks, loop, sizes
+        self.ranks, self.loop, self.sizes, self.way_s = ranks, loop, sizes, way_s
         self.iteration = 0
         self.now_s = 100.0
 
@@ -63,7 +71,7 @@ class Job:
         plans = []
         for at_s, kind, rank, arguments in reports:
             tell = getattr(self.leader, kind)
-            plan = tell(rank, self.loop, iteration, *arguments, at_s + 1e-4)
+            plan = tell(rank, self.loop, iteration, *arguments, at_s + self.way_s)
             if plan is not None:
                 plans.append((kind, rank, plan))
         return plans

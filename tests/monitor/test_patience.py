@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections import Counter
 
 import pytest
 
@@ -101,6 +102,34 @@ def test_progress_is_waited_for_however_sure_the_forecast_is():
     job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
     kinds = [kind for _ in range(30) for kind, *_ in job.iterate(SLOW)]
     assert "arrived" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "way_s", "ahead"),
+    [(50e-6, 1e-4, False), (40e-3, 1e-4, True), (50e-6, 40e-3, True)],
+)
+def test_progress_that_is_answered_too_late_is_not_waited_for(latency_s, way_s, ahead):
+    """Of ranks that compute for 100 ms, a quarter of which passes before they tell of any.
+
+    Some are farther off than the link says.
+    """
+    job = Job(RANKS, link=Link(latency_s, 25e6), patience_s_per_byte=1 / 25e6, way_s=way_s)
+    kinds = [kind for _ in range(30) for kind, *_ in job.iterate(SLOW)]
+    assert (set(kinds[10:]) == {"arrived"}) == ahead
+    assert ("arrived" in kinds) == ahead
+
+
+def test_that_there_will_be_no_plan_is_told_before_anybody_asks():
+    """However much is in doubt of who comes first."""
+    drawn = random.Random(5)
+    job = Job(RANKS, patience_s_per_byte=1 / LINK.bytes_per_s)
+    told = Counter()
+    for _ in range(60):
+        computes_s = [drawn.uniform(0.1, 0.11) for _ in range(RANKS)]
+        for kind, _, plan in job.iterate(computes_s, fractions=()):
+            told[kind, bool(plan.buckets)] += 1
+    assert told["arrived", False] > 40
+    assert told["arrived", True] == 0
 
 
 def test_what_moves_half_of_the_ranks_alike_moves_the_others():

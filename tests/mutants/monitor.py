@@ -167,8 +167,26 @@ MONITOR = [
     Mutant(
         "plans are made ahead, whatever is in doubt",
         LEADER,
-        "return doubt_s <= std::max(2 * choose_.latency_s, quantum * transfer_s(loop));",
+        "return doubt_s <= std::max(answer_s(), quantum * transfer_s(loop));",
         "return doubt_s >= 0;",
+    ),
+    Mutant(
+        "that there will be no plan is told when somebody asks",
+        LEADER,
+        "if (goes_without(loop, iteration)) return true;",
+        "",
+    ),
+    Mutant(
+        "how far off ranks are is what the link says",
+        LEADER,
+        "way_s = std::fmax(way_s, of_rank_s.quarter());",
+        "way_s = std::fmax(way_s, 0 * of_rank_s.quarter());",
+    ),
+    Mutant(
+        "progress is waited for though the answer comes too late",
+        RANKS,
+        "std::max(lead * computed_s, answer_s)",
+        "lead * computed_s + 0 * answer_s",
     ),
     Mutant(
         "the most that is seen of a port in three times is not what counts",

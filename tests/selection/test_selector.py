@@ -250,6 +250,13 @@ def test_beside_others_at_the_limits(ranks, elements):
     assert arrivals_s == []
 
 
+def test_beside_others_a_long_way_shows():
+    """Eight in flight hide but a part of a ring's latencies: 20 ms, where the port needs 9."""
+    for latency_s, expected in ((100e-6, "ring"), (20e-3, "direct_exchange")):
+        selector = _core.Selector(4, pat.Link(latency_s, 118e6, port_share=3e-4))
+        assert selector.choose_beside_others(1 << 18, 4)[0] == expected
+
+
 def test_one_selector_serves_several_threads():
     """The monitor's thread and the caller's may ask at once; answers stay those of one."""
     selector = _core.Selector(6, LINK)
