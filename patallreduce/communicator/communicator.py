@@ -285,7 +285,7 @@ class Communicator(Collectives):
         ]
 
     def iterations(self, loop: int = PLAIN, newest: int = 1024) -> list[Iteration]:
-        """The last iterations of a loop, oldest first; empty without a monitor.
+        """The last iterations of a loop that a rank has begun, oldest first; none without a monitor.
 
         Rank 0 knows all ranks, the others only themselves.
 
@@ -294,8 +294,10 @@ class Communicator(Collectives):
             newest: No more than so many; more than 1,024 are not kept.
         """
         monitor = self.session.monitor
-        records = [] if monitor is None else monitor.records(loop, newest)
-        return [Iteration.from_dict(record) for record in records]
+        # The plan of one that has not begun may have come.
+        records = [] if monitor is None else monitor.records(loop, newest + 1)
+        begun = [one for one in map(Iteration.from_dict, records) if one.begun]
+        return begun[max(len(begun) - newest, 0) :]
 
     @property
     def usable(self) -> bool:

@@ -19,6 +19,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 Times = tuple[float, ...]  # [rank], seconds, NaN where unknown
@@ -105,6 +106,12 @@ class Iteration:
                     f"iteration {self.iteration}: {name}: expected {self.ranks} times, one per "
                     f"rank as in start_s, got {len(times)}"
                 )
+
+    @property
+    def begun(self) -> bool:
+        """Whether a rank has, as far as is known here."""
+        arrivals_s = (bucket.arrival_s for bucket in self.buckets)
+        return any(not math.isnan(at_s) for at_s in chain(self.start_s, *arrivals_s))
 
     @property
     def ranks(self) -> int:

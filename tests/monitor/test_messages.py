@@ -6,6 +6,7 @@ import time
 import pytest
 
 import patallreduce as pat
+from patallreduce.records.iterations import Iteration
 
 LOOP = 7
 WAIT_S = 20
@@ -20,12 +21,17 @@ def communicators():
 
 
 def wait_for(communicator, iteration, true_of):
-    """This rank's record of an iteration, as soon as there is one and `true_of` it."""
+    """This rank's record of an iteration, as soon as there is one and `true_of` it.
+
+    Also of one that has not begun, whose plan has come.
+    """
     until_s = time.monotonic() + WAIT_S
     while time.monotonic() < until_s:
-        for record in communicator.iterations(LOOP):
-            if record.iteration == iteration and true_of(record):
-                return record
+        for record in communicator.session.monitor.records(LOOP, 1024):
+            if record["iteration"] == iteration:
+                found = Iteration.from_dict(record)
+                if true_of(found):
+                    return found
         time.sleep(1e-3)
     raise AssertionError(f"rank {communicator.rank} was not told of iteration {iteration}")
 
