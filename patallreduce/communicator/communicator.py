@@ -285,7 +285,7 @@ class Communicator(Collectives):
         ]
 
     def iterations(self, loop: int = PLAIN, newest: int = 1024) -> list[Iteration]:
-        """The last iterations of a loop that a rank has begun, oldest first; none without a monitor.
+        """The last iterations of a loop that any rank began, oldest first; [] without a monitor.
 
         Rank 0 knows all ranks, the others only themselves.
 
