@@ -33,7 +33,7 @@ class Rank {
   void edge(const EdgeReached& report);
   void ask(const Asked& report);
   // answer_s: what a report and the plan that it brings take on their way.
-  void finish(const Arrived& report, double answer_s = 0);
+  void finish(const Arrived& report, double answer_s);
   // The all-reduce is expected to let it go then.
   void expect_result(double at_s) { predictor_.result(at_s); }
 

@@ -50,6 +50,11 @@ def training_long_ways() -> Iterator[Figure]:
         yield Figure(PAGE, f"| {where} | {late} | {times} |", "medians", file)
         behind.append(of["auto"] / of["direct_exchange"])
     yield Figure(PAGE, f"is at most {percent(max(behind))} behind", "medians", file)
+    case = {"network": "200mbit@50ms:2", "delay_s": 0}
+    means = [
+        ms(mean(one(file, hook=h, **case)["iterations_s"])) for h in ("auto", "direct_exchange")
+    ]
+    yield Figure(PAGE, f"the means are {' and '.join(means)}", "means", file)
 
 
 def connections() -> Iterator[Figure]:

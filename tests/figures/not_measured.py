@@ -71,6 +71,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "5 ms between any two ranks": "a latency that was set",
         "training with 0.1 s of computation": "a time that was set",
         "*after 1 s*": "a pause that was set",
+        "between two sites of 50 ms, nobody late": "a latency that was set",
         "4 ranks, 1 Gbit/s, 20 ms, 8 MiB in 8 buckets, 0.1 s": "a job that was set",
         "take no more than 1.05 of that": "a limit of benchmarks/changing",
         "Iterations of training, 0.1 s of computation": "a time that was set",
