@@ -47,8 +47,9 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def held_out(sizes: list[int]) -> list[int]:
-    """One above every second but the last, at no power of two."""
-    return [3 * size // 2 // 4 * 4 for size in sizes[:-1:2]]
+    """One above every second but the last, as far as can be from these and the ones between."""
+    quarters = (5, 7)  # of the size below
+    return [quarters[n % 2] * size // 4 // 4 * 4 for n, size in enumerate(sizes[:-1:2])]
 
 
 def penalty_of(who: str, records: list[Record]) -> Penalty:

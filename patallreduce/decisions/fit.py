@@ -65,8 +65,8 @@ def _choices(times: Times, cases: Sequence[Case], prices: Prices) -> list[_Choic
     before: Case | None = None
     for case in cases:
         measured = bool(regression.measured(case))
-        between = _between(before, case) if measured else []
-        for at in (*(case._replace(message_bytes=size) for size in between), case):
+        between = cases_between(before, case) if before and measured else []
+        for at in (*between, case):
             methods = dict.fromkeys([*prices(at), *regression.measured(at)])
             estimates = regression.estimates(at, list(methods))
             seconds = {method: one.at_most_s() for method, one in estimates.items()}
@@ -82,13 +82,14 @@ def _choices(times: Times, cases: Sequence[Case], prices: Prices) -> list[_Choic
 _BETWEEN = math.log(2) / 2  # two sizes to an octave
 
 
-def _between(before: Case | None, after: Case) -> list[int]:
-    if before is None or before.message_bytes == 0:
+def cases_between(before: Case, after: Case) -> list[Case]:
+    """Of sizes between two, so that no two neighbours are much more than half an octave apart."""
+    if before.message_bytes == 0:
         return []
     width = math.log(after.message_bytes / before.message_bytes)
     parts = max(round(width / _BETWEEN), 1)
     sizes = (before.message_bytes * math.exp(width * n / parts) for n in range(1, parts))
-    return [int(size) // 4 * 4 for size in sizes]
+    return [after._replace(message_bytes=int(size) // 4 * 4) for size in sizes]
 
 
 def _runs(chosen: Sequence[_Choice]) -> list[tuple[int, float, _Choice]]:

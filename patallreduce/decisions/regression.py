@@ -6,13 +6,16 @@ each has one of its own beside it, and a cut one more at each size. So what was 
 tells of those near it, and of other methods there.
 
 Deviations are smooth but for kinks, as where a transport sends longer messages in another way:
-their covariance is Matern's of 3/2. Such of a squared exponential takes a kink for bad luck.
+their covariance is Matern's of 3/2. Such of a squared exponential takes a kink for bad luck. Where
+a kink between two sizes lies nobody knows: what a method's own deviation changes from one to the
+other may all come anywhere between, so that much is in doubt there.
 `python -m benchmarks.deviations` tells how likely that makes what tuning has measured.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,9 +60,15 @@ class Deviations(NamedTuple):
         alike = same & (ones.cuts[:, None] == others.cuts) & (others.cuts > 0) & (apart == 0)
         return (
             self.shared**2 * self.correlation(apart / self.shared_octaves)
-            + same * self.own**2 * self.correlation(apart / self.own_octaves)
+            + self.own_covariance(ones, others)
             + alike * self.cut**2
         )
+
+    def own_covariance(self, ones: _Points, others: _Points) -> torch.Tensor:
+        """Between every two, of what is the method's own."""
+        apart = ones.octaves[:, None] - others.octaves
+        same = ones.algorithms[:, None] == others.algorithms
+        return same * self.own**2 * self.correlation(apart / self.own_octaves)
 
     def variances(self, of: _Points) -> torch.Tensor:
         """Of each, before anything is measured."""
@@ -67,6 +76,9 @@ class Deviations(NamedTuple):
 
 
 USUAL = Deviations()
+
+
+_UNIFORM = 12  # a range's square over the variance of what is anywhere in it
 
 
 class Estimate(NamedTuple):
@@ -114,6 +126,10 @@ class Regression:
                 logs.append(math.log(seconds / prices(case)[Method(method.algorithm)]))
                 noises.append(times.error(case, method))
         self._measured = self._points(measured)
+        self._octaves: dict[int, list[float]] = {}
+        ones = zip(self._measured.octaves.tolist(), self._measured.algorithms.tolist(), strict=True)
+        for octave, algorithm in sorted(ones):
+            self._octaves.setdefault(algorithm, []).append(octave)
         covariance = deviations.covariance(self._measured, self._measured)
         covariance += torch.diag(_tensor(noises) ** 2 + deviations.rest**2)
         self._factor = torch.linalg.cholesky(covariance)
@@ -138,7 +154,7 @@ class Regression:
         shared = self._deviations.covariance(self._measured, asked)
         logs = shared.T @ self._weights
         known = torch.linalg.solve_triangular(self._factor, shared, upper=False)
-        variances = self._deviations.variances(asked) - (known**2).sum(0)
+        variances = self._deviations.variances(asked) - (known**2).sum(0) + self._kinks(asked)
         prices_s = self._prices(case)
         return {
             method: Estimate(
@@ -148,6 +164,40 @@ class Regression:
                 methods, logs.tolist(), variances.tolist(), strict=True
             )
         }
+
+    def error_after(self, case: Case, method: Method, estimate: Estimate) -> float:
+        """The standard error that is left of an estimate, once it is measured once more."""
+        single = self._times.spread(estimate.seconds)
+
+        def precision(goes: int) -> float:
+            return 1 / (single**2 / goes + self._deviations.rest**2) if goes else 0.0
+
+        goes = self._times.goes(case, method)
+        return (estimate.error**-2 + precision(goes + 1) - precision(goes)) ** -0.5
+
+    # As if what changes between two sizes that the method was measured at came at once, anywhere.
+    def _kinks(self, asked: _Points) -> torch.Tensor:
+        around = [
+            self._around(octave, algorithm)
+            for octave, algorithm in zip(
+                asked.octaves.tolist(), asked.algorithms.tolist(), strict=True
+            )
+        ]
+        below, above = (
+            self._deviations.own_covariance(asked._replace(octaves=_tensor(ends)), self._measured)
+            @ self._weights
+            for ends in zip(*around, strict=True)
+        )
+        return (above - below) ** 2 / _UNIFORM
+
+    # The nearest sizes, below and above, that it was measured at; twice this one where there are
+    # none, or it was measured here.
+    def _around(self, octave: float, algorithm: int) -> tuple[float, float]:
+        at = self._octaves.get(algorithm, [])
+        number = bisect_left(at, octave)
+        if number in (0, len(at)) or at[number] == octave:
+            return octave, octave
+        return at[number - 1], at[number]
 
     def _points(self, of: Sequence[tuple[Case, Method]]) -> _Points:
         names = [self._names.setdefault(m.algorithm, len(self._names)) for _, m in of]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from statistics import NormalDist
 from typing import NamedTuple
 
 from patallreduce import _core
 from patallreduce.communicator.calls import REPRODUCIBLE, by_rule
+from patallreduce.decisions.fit import cases_between
 from patallreduce.decisions.regression import Estimate, Regression
 from patallreduce.decisions.times import Case, Method, Times
 from patallreduce.pricing.link import Link
@@ -83,13 +85,11 @@ class Search:
             if changed:
                 regression = Regression(times, series, self.prices_s.__getitem__)
             for case in changed:
-                self._found[case] = list(self._of_case(case, times, regression))
+                self._found[case] = list(self._of_case(case, regression))
             self._measured |= measured
 
     # What is won per second by one more go, and which.
-    def _of_case(
-        self, case: Case, times: Times, regression: Regression
-    ) -> Iterator[tuple[float, Work]]:
+    def _of_case(self, case: Case, regression: Regression) -> Iterator[tuple[float, Work]]:
         methods = dict.fromkeys([*self.prices_s[case], *regression.measured(case)])
         if medians_s := regression.measured(case):
             methods |= dict.fromkeys(self._cuts(case, next(iter(medians_s))))
@@ -104,8 +104,8 @@ class Search:
                 continue
             unsure = method if estimates[method].error >= estimates[fastest].error else fastest
             work = work_of(case, unsure, estimates[unsure].seconds)
+            after = regression.error_after(case, unsure, estimates[unsure])
             errors = sorted(one.error for one in pair)
-            after = 1 / math.hypot(1 / errors[1], 1 / times.spread(estimates[unsure].seconds))
             left = math.hypot(errors[0], after) / math.hypot(*errors)
             yield lost * (1 - left) / work.about_s, work
 
@@ -129,6 +129,15 @@ class Search:
             link=self._link,
         )
         return 1 if found is None else found[1]
+
+
+def with_between(cases: Sequence[Case]) -> list[Case]:
+    """The cases, and others between each and the next larger one: a kink may be anywhere."""
+    found = list(cases)
+    for before, after in pairwise(sorted(cases)):
+        if after._replace(message_bytes=before.message_bytes) == before:
+            found += cases_between(before, after)
+    return found
 
 
 def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, float]:

@@ -26,7 +26,7 @@ from patallreduce.decisions.times import (
 from patallreduce.pricing.schedules import algorithms
 from patallreduce.text.units import bytes_text
 from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
-from patallreduce.tuning.search import Search, Work, prices_of, work_of
+from patallreduce.tuning.search import Search, Work, prices_of, with_between, work_of
 
 _DONE = -1
 
@@ -110,7 +110,7 @@ def tune(
 
     Args:
         comm: Its ranks do nothing else meanwhile.
-        cases: Equal on all ranks.
+        cases: Equal on all ranks; sizes between theirs are measured where that promises more.
         budget_s: Of the wall, once the model has priced all cases; what is begun is ended.
         journal: Rank 0's, into which all goes; None: of another rank.
         tell: Called on rank 0 with a line for each thing that was measured.
@@ -122,21 +122,24 @@ def tune(
     """
     measuring = Measuring(comm)
     link = comm.link  # collective
-    lead = None if journal is None else _Lead(Search(cases, link, comm.nodes), journal, budget_s)
+    searched = with_between(cases)
+    lead = None
+    if journal is not None:
+        lead = _Lead(Search(searched, link, comm.nodes), cases, journal, budget_s)
     begun_s = time.monotonic()
     while True:
         elapsed_s = time.monotonic() - begun_s
         work = None if lead is None else lead.following(elapsed_s)
-        told = measuring.agreed([_DONE] * 4 if work is None else _encoded(cases, work))
+        told = measuring.agreed([_DONE] * 4 if work is None else _encoded(searched, work))
         if told[0] == _DONE:
             break
-        case, method, repeats = _decoded(cases, told)
+        case, method, repeats = _decoded(searched, told)
         seconds = measuring.seconds(case, method, repeats)
         if journal is not None:
             journal.add(case, method, seconds)
             median_ms = journal.times.medians_s(case)[method] * 1e3
             tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {_text(case)}: {method} {median_ms:.3f} ms")
-    if lead is not None and not any(map(lead.times.medians_s, cases)):
+    if lead is not None and not any(map(lead.times.medians_s, searched)):
         raise ValueError(
             f"budget: expected time for one measurement, got {budget_s:g} s; the shortest takes "
             f"about {lead.search.least_s():.3g} s"
@@ -152,14 +155,17 @@ def file_of(
 
 
 class _Lead:
-    def __init__(self, search: Search, journal: Journal, budget_s: float) -> None:
+    def __init__(
+        self, search: Search, cases: Sequence[Case], journal: Journal, budget_s: float
+    ) -> None:
         self.search = search
+        self._cases = cases
         self.times = journal.times
         self._budget_s = budget_s
 
     def following(self, elapsed_s: float) -> Work | None:
         times, left_s = self.times, self._budget_s - elapsed_s
-        for case in self.search.prices_s:  # beside what is measured of ours
+        for case in self._cases:  # beside what is measured of ours
             if times.medians_s(case) and has_baseline(case) and not times.count(case, GLOO):
                 work = work_of(case, GLOO, max(times.medians_s(case).values()))
                 if work.about_s <= left_s:

@@ -1,10 +1,11 @@
 """`tune`: in which order it measures, and what it leaves out."""
 
 import math
+from collections import Counter
 
 import patallreduce as pat
 from patallreduce.decisions.times import Case, Method, Times
-from patallreduce.tuning.search import Search
+from patallreduce.tuning.search import Search, with_between
 
 LINK = pat.Link(20e-6, 1e9)
 
@@ -55,6 +56,42 @@ def test_what_is_short_comes_before_what_promises_as_much_but_takes_long():
     sizes = [work.case.message_bytes for work in measured(search, Times(), lambda _: 1e-3, 8)]
     assert sizes[0] == 4096
     assert 1 << 26 in sizes
+
+
+def test_those_that_are_as_fast_as_each_other_are_not_measured_for_ever():
+    search = Search([case_of(4096), case_of(65536)], LINK)
+
+    def seconds(work):
+        return 1e-4 if work.case.message_bytes == 4096 else 1e-3
+
+    done = measured(search, Times(), seconds, 400)
+    assert max(Counter((work.case, work.method) for work in done).values()) < 100
+
+
+def test_a_kink_is_looked_for_between_the_sizes_whose_fastest_it_changes():
+    cases = [case_of(1 << power) for power in range(12, 21)]
+    search = Search(with_between(cases), LINK)
+    first, second, *_ = search.prices_s[case_of(16384)]
+
+    def seconds(work):
+        """One is the fastest up to 16 KiB, the other above; the rest never are."""
+        whole = Method(work.method.algorithm)
+        late = first if work.case.message_bytes > 16384 else second
+        factor = {first: 1, second: 1, late: 1.4}.get(whole, 3)
+        return 1e-4 * (work.case.message_bytes / 4096) ** 0.5 * factor
+
+    between = Counter(
+        work.case.message_bytes
+        for work in measured(search, Times(), seconds, 300)
+        if case_of(work.case.message_bytes) not in cases
+    )
+    assert 16384 < between.most_common(1)[0][0] < 32768
+
+
+def test_sizes_between_are_of_the_same_calls():
+    ours, beside = case_of(4096), case_of(8192)._replace(beside_others=True)
+    assert with_between([ours, beside]) == [ours, beside]
+    assert with_between([case_of(8192), ours]) == [case_of(8192), ours, case_of(5792)]
 
 
 def test_it_ends_when_nothing_is_in_doubt():
