@@ -677,6 +677,7 @@ def lower_bound(
     message_bytes: Sequence[int],
     arrivals_s: Sequence[Sequence[float]],
     ports: Sequence[float] = ...,
+    burst_s: float = ...,
 ) -> tuple[list[float], float]: ...
 def simulate_together(
     collectives: Sequence[tuple[Simulation, int, Sequence[int], Sequence[float], int]],

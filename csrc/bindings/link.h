@@ -18,6 +18,7 @@ class pybind11::detail::type_caster<patallreduce::pricing::Link> {
     value.transfers_s = link.attr("transfers_s").cast<std::vector<std::pair<double, double>>>();
     value.port_share = link.attr("port_share").cast<double>();
     value.partners = link.attr("partners").cast<double>();
+    value.burst_bytes = link.attr("burst_bytes").cast<double>();
     value.ports = link.attr("widths").cast<std::vector<std::int32_t>>();
     return true;
   }

@@ -255,14 +255,17 @@ void bind_simulation(py::module_& m) {
   m.def(
       "lower_bound",
       [](const Link& link, const std::vector<std::uint64_t>& message_bytes,
-         const std::vector<std::vector<double>>& arrivals_s, std::vector<double> ports) {
+         const std::vector<std::vector<double>>& arrivals_s, std::vector<double> ports,
+         double burst_s) {
         pricing::LowerBound bound =
-            pricing::lower_bound(link, message_bytes, arrivals_s, std::move(ports));
+            pricing::lower_bound(link, message_bytes, arrivals_s, std::move(ports), burst_s);
         return std::make_pair(std::move(bound.finish_s), bound.last_finish_s);
       },
       "link"_a, "message_bytes"_a, "arrivals_s"_a, "ports"_a = std::vector<double>{},
+      "burst_s"_a = 0.0,
       "(finish_s by rank, last_finish_s) of patallreduce.lower_bound; by bucket and rank, "
-      "arrivals_s: finite, as many ranks in each; ports: bytes/s of each rank, []: the link's.");
+      "arrivals_s: finite, as many ranks in each; ports: bytes/s of each rank, []: the link's; "
+      "burst_s: by so much a port may be ahead of that.");
   m.def("simulate", &simulate_on_link, "schedule"_a, "message_bytes"_a, "arrivals_s"_a, "link"_a,
         "(finish_s, average_elapsed_s, after_last_arrival_s); an empty arrivals_s is all 0. "
         "Raises ScheduleError for arrivals or a link that make no sense, and for a deadlock.");

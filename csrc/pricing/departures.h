@@ -92,7 +92,10 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
   const bool far = through_uplinks(rank, step.peer);
   if (far) start_s = take_uplinks(rank, step.peer, start_s, bytes, step.record);
   const int pieces = steps_.pieces(rank);
-  const double until_s = start_s + pieces * price.before_s + price.transfer_s;
+  const double begin_s = start_s + pieces * price.before_s;
+  const bool ahead = burst_s_ > 0 && !network_.same_node(rank, step.peer);
+  const double until_s =
+      ahead ? passed_s(port, peer, begin_s, price.transfer_s) : begin_s + price.transfer_s;
   if (accounting_.uses) account_.outcome.uses.push_back({rank, n, start_s, until_s});
   if (Steps::on_networks) {
     account_.sends_s[rank] += until_s - start_s;
@@ -103,7 +106,8 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
   port.line.record = peer.receive_record = step.record;
   if (far) uplink_of(rank).out_record = uplink_of(step.peer).in_record = step.record;
   const double piece_s =
-      pieces == 1 ? until_s : start_s + price.before_s + price.transfer_s / pieces;
+      pieces == 1 ? until_s
+                  : std::min(start_s + price.before_s + price.transfer_s / pieces, until_s);
   push_departure(rank, n, until_s, piece_s + price.after_s);
 }
 

@@ -41,7 +41,8 @@ Account simulate_generated(const StepSource& source, std::uint64_t message_bytes
   if (independent && none_left_out && least_flight_s(network, 0) > 0 &&
       !accounting.in_order_of_time) {
     try {
-      const auto least_bytes = static_cast<double>(message_bytes / segments);
+      const auto least_bytes =
+          burst_s(network) > 0 ? 0 : static_cast<double>(message_bytes / segments);
       return run(true, least_flight_s(network, least_bytes) * (1 - 1e-6));  // sums are rounded
     } catch (const GeneratedSteps::SecondSender&) {  // then in the order of time
     }

@@ -63,6 +63,8 @@ void check(const Link& link) {
              "link: expected a port_share within 0..1, got ", link.port_share);
   PATR_CHECK(std::isfinite(link.partners) && link.partners >= 1, ScheduleError,
              "link: expected partners >= 1, got ", link.partners);
+  PATR_CHECK(std::isfinite(link.burst_bytes) && link.burst_bytes >= 0, ScheduleError,
+             "link: expected burst_bytes >= 0, got ", link.burst_bytes);
   double previous_bytes = 0;
   for (const auto& [bytes, seconds] : link.transfers_s) {
     require("size in transfers_s", bytes);

@@ -25,6 +25,8 @@ struct Link {
   // With how many others at once a rank's port is full, >= 1: its bandwidth over bytes_per_s.
   // Only where messages share ports does it count; where they take turns there is one partner.
   double partners = 1;
+  // What a port that has rested lets through at once, each direction (a token bucket).
+  double burst_bytes = 0;
 
   double transfer_s(double message_bytes) const;
   // Of the widest port, over the narrowest's.

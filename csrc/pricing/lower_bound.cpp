@@ -21,12 +21,15 @@ double most_bytes_per_s(const Link& link) {
   return most;
 }
 
-// When a port has served all, each from its time on.
-double done_s(Turns turns) {
+// When a port has served all, each from its time on, ahead by a burst.
+double done_s(Turns turns, double burst_s) {
   std::sort(turns.begin(), turns.end());
-  double done_s = -HUGE_VAL;
-  for (const auto& [from_s, length_s] : turns) done_s = std::max(done_s, from_s) + length_s;
-  return done_s;
+  double done_s = -HUGE_VAL, last_s = -HUGE_VAL;
+  for (const auto& [from_s, length_s] : turns) {
+    done_s = std::max(done_s, from_s) + length_s;
+    last_s = from_s;
+  }
+  return std::max(done_s - burst_s, last_s);
 }
 
 // How long it has served them until then.
@@ -75,10 +78,11 @@ double last_of_others(const std::vector<double>& row, std::size_t rank) {
 
 LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& message_bytes,
                        const std::vector<std::vector<double>>& arrivals_s,
-                       std::vector<double> ports) {
+                       std::vector<double> ports, double burst_s) {
   const std::size_t buckets = arrivals_s.size(), ranks = arrivals_s.front().size();
   if (ports.empty()) {
-    const double others = std::max(static_cast<double>(ranks) - 1, 1.0);
+    // Single connections hold nothing up that a port lets through at once.
+    const double others = burst_s > 0 ? HUGE_VAL : std::max(static_cast<double>(ranks) - 1, 1.0);
     ports.assign(ranks, most_bytes_per_s(link) * std::min(link.partners, others));
     check_ports(link, static_cast<int>(ranks));
     for (std::size_t rank = 0; rank < link.ports.size(); ++rank)
@@ -104,8 +108,8 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
       if (arrival_s == lasts_s[b]) out.emplace_back(arrival_s, bytes[b] / ports[rank]);
     }
     if (ranks > 1) {
-      bound.finish_s[rank] = std::max(bound.finish_s[rank], done_s(in) + link.latency_s);
-      bound.last_finish_s = std::max(bound.last_finish_s, done_s(out) + link.latency_s);
+      bound.finish_s[rank] = std::max(bound.finish_s[rank], done_s(in, burst_s) + link.latency_s);
+      bound.last_finish_s = std::max(bound.last_finish_s, done_s(out, burst_s) + link.latency_s);
     }
     bound.last_finish_s = std::max(bound.last_finish_s, bound.finish_s[rank]);
   }
@@ -114,7 +118,7 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
   for (std::size_t b = 0; b < buckets && ranks > 1; ++b) {
     for (std::size_t rank = 0; rank < ranks; ++rank)
       if (arrivals_s[b][rank] == lasts_s[b]) {
-        const double sent_s = bytes[b] / ports[rank];
+        const double sent_s = std::max(bytes[b] / ports[rank] - burst_s, 0.0);
         const double all_s = std::max(sent_s + told_s, spread_s(ranks, sent_s, link.latency_s));
         bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + all_s);
       }
@@ -128,7 +132,8 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
           turns.emplace_back(arrivals_s[other][rank], bytes[other] / ports[rank]);
       unsent += later - served_s(turns, lasts_s[b]) * ports[rank];
     }
-    const double share_s = (unsent + (static_cast<double>(ranks) - 2) * later) / all_ports;
+    const double moved = unsent + (static_cast<double>(ranks) - 2) * later;
+    const double share_s = std::max(moved / all_ports - burst_s, 0.0);
     if (later > 0)
       bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + share_s + flight_s);
   }

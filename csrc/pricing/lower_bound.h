@@ -15,10 +15,11 @@ struct LowerBound {
 };
 
 // By bucket and rank, arrivals_s: finite; one bucket or more, the same ranks in each, 1 or more.
-// ports: bytes a second that each rank sends, or receives; empty: the link's. Throws ScheduleError
-// unless there is none, or one > 0 for every rank.
+// ports: bytes a second that each rank sends, or receives; empty: the link's. burst_s: by so much
+// any port may be ahead of that. Throws ScheduleError unless there is no port, or one > 0 for every
+// rank.
 LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& message_bytes,
                        const std::vector<std::vector<double>>& arrivals_s,
-                       std::vector<double> ports = {});
+                       std::vector<double> ports = {}, double burst_s = 0);
 
 }  // namespace patallreduce::pricing

@@ -133,7 +133,9 @@ double port_s(const Network& network, std::int32_t rank, double message_bytes) {
 }
 
 double burst_s(const Network& network) {
-  return network.burst_bytes > 0 ? cost(network.models.front(), network.burst_bytes).transfer_s : 0;
+  const Link* const link = std::get_if<Link>(&network.models.front());
+  const double bytes = network.burst_bytes > 0 || !link ? network.burst_bytes : link->burst_bytes;
+  return bytes > 0 ? cost(network.models.front(), bytes).transfer_s : 0;
 }
 
 double partners(const Network& network) {
@@ -172,8 +174,6 @@ void check(const Network& network, int ranks) {
   }
   require("burst_bytes", network.burst_bytes, true);
   require("call_s", network.call_s, true);
-  PATR_CHECK(network.burst_bytes == 0 || network.shared_ports, ScheduleError,
-             "network: burst_bytes expected shared_ports, got ports whose messages take turns");
 }
 
 }  // namespace patallreduce::pricing

@@ -65,8 +65,8 @@ struct Network {
   // Messages of different pairs of ranks share the ports, or uplinks, that they have in common
   // (pricing/flows.h) rather than take turns in them.
   bool shared_ports = false;
-  // With shared ports: what one that has rested lets through at once, as the first model prices
-  // it. 0: nothing.
+  // What a port that has rested lets through at once, as the first model prices it. 0: as that
+  // model has it.
   double burst_bytes = 0;
   // After its arrival a rank's processor works so long before its first step.
   double call_s = 0;
@@ -89,7 +89,7 @@ Cost cost(const Network& network, std::int32_t from, std::int32_t to, double mes
 double uplink_s(const Network& network, std::int32_t rank, double message_bytes);
 double port_s(const Network& network, std::int32_t rank, double message_bytes);
 
-// How long the first model's port takes for burst_bytes, and its partners.
+// How long the first model's port takes for what it lets through at once, and its partners.
 double burst_s(const Network& network);
 double partners(const Network& network);
 

@@ -16,6 +16,8 @@ void Ports<Steps>::begin() {
     if (port.line.sending) continue;
     port.sends_until_s = busy_.sends_until_s[number];
     port.receives_until_s = busy_.receives_until_s[number];
+    port.sent_steadily_s = port.sends_until_s + burst_s_;
+    port.received_steadily_s = port.receives_until_s + burst_s_;
     port.line.sending = port.sends_until_s > now_s_;
     if (port.line.sending) push(rank, port.sends_until_s, What::sent, rank, -1);
   }

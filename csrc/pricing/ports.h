@@ -77,6 +77,7 @@ class Ports {
 
   struct Port {  // and the processor behind it
     double sends_until_s = -HUGE_VAL, receives_until_s = -HUGE_VAL, works_until_s = -HUGE_VAL;
+    double sent_steadily_s = -HUGE_VAL, received_steadily_s = -HUGE_VAL;  // as if without a burst
     Line line;
     std::int32_t receive_record = -1, work_record = -1;  // of what last used them
   };
@@ -192,6 +193,15 @@ class Ports {
     return bytes / reduce_bytes_per_s_[alike ? 0 : network_.model_of[rank]];
   }
 
+  // Until when two ports are busy with a message that has begun to pass through them: each may be
+  // ahead of its bandwidth by a burst.
+  double passed_s(Port& from, Port& to, double begin_s, double transfer_s) {
+    from.sent_steadily_s = std::max(from.sent_steadily_s, begin_s) + transfer_s;
+    to.received_steadily_s = std::max(to.received_steadily_s, begin_s) + transfer_s;
+    const double steadily_s = std::max(from.sent_steadily_s, to.received_steadily_s);
+    return std::max(begin_s, steadily_s - burst_s_);
+  }
+
   // How long the message's other pieces take after the first.
   template <typename AnyStep>
   double trailing_s(std::int32_t rank, const AnyStep& step) {
@@ -217,6 +227,7 @@ class Ports {
   const PortsBusy& busy_;
   const bool alike_;      // one cost for all pairs of ranks
   const bool overheads_;  // processors work for messages, too
+  const double burst_s_;  // of each port
   double now_s_ = 0;
   std::uint64_t found_ = 0;
   std::vector<Rank> ranks_;
@@ -247,10 +258,11 @@ Ports<Steps>::Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network
       overheads_(
           !std::all_of(network.models.begin(), network.models.end(),
                        [](const Model& model) { return std::holds_alternative<Link>(model); })),
+      burst_s_(burst_s(network)),
       ranks_(steps.ranks()),
       ports_(steps.ports()),
       flows_(network.shared_ports ? steps.ports() : 0,
-             network.shared_ports ? int(network.uplink_bytes_per_s.size()) : 0, burst_s(network),
+             network.shared_ports ? int(network.uplink_bytes_per_s.size()) : 0, burst_s_,
              partners(network)) {
   for (const Model& model : network.models)
     reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));

@@ -32,16 +32,22 @@ bool same(const std::vector<Way>& a, const std::vector<Way>& b) {
   });
 }
 
+// A job's ports hardly rest.
+Link steady(Link link) {
+  link.burst_bytes = 0;
+  return link;
+}
+
 }  // namespace
 
 Search::Search(const Nodes& nodes, const Link& link, double margin, Selector& selector)
     : nodes_(nodes),
       ranks_(nodes.count()),
       margin_(margin),
-      link_(link),
+      link_(steady(link)),
       selector_(selector),
-      schedules_(ranks_, link),
-      rollout_(ranks_, link) {}
+      schedules_(ranks_, link_),
+      rollout_(ranks_, link_) {}
 
 double Search::scale_s(const std::vector<Bucket>& buckets) const {
   double transfer_s = 0;

@@ -36,6 +36,7 @@ Link shared_by(int ranks, Link link) {
   const double slower = std::max(ranks / link.partners, 1.0);
   link.bytes_per_s /= slower;
   link.partners = std::max(link.partners / ranks, 1.0);
+  link.burst_bytes /= ranks;
   link.ports.clear();
   for (auto& [bytes, seconds] : link.transfers_s) seconds *= slower;
   return link;

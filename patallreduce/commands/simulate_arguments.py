@@ -51,6 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with how many other ranks at once a port is full (default 1)",
     )
     case.add_argument(
+        "--burst",
+        type=_read(parse_bytes),
+        default=0,
+        metavar="BYTES",
+        help="what a port that has rested lets through at once (default 0)",
+    )
+    case.add_argument(
         "--ports",
         type=_read(_parse_port),
         nargs="+",

@@ -24,6 +24,7 @@ def bucket_of(options: argparse.Namespace, ranks: int, message_bytes: int) -> Bu
         port_share=options.port_share,
         ports=tuple(port / min(ports) for port in ports),
         partners=options.partners,
+        burst_bytes=options.burst,
     )
     return Bucket(
         ranks,
@@ -74,4 +75,5 @@ def network_text(bucket: Bucket) -> str:
     ports = ", ".join(f"{count} x {text}" if link.ports else text for text, count in runs)
     nodes = f"{bucket.nodes} nodes, " if bucket.node_of else ""
     partners = f" ({link.partners:g} partners fill a port)" if link.partners > 1 else ""
-    return f"{nodes}{ports}{partners}, {link.latency_s * 1e6:g} us"
+    burst = f", {link.burst_bytes / 1024:.3g} KiB at once" if link.burst_bytes else ""
+    return f"{nodes}{ports}{partners}{burst}, {link.latency_s * 1e6:g} us"

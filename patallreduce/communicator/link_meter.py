@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from patallreduce import _core
+from patallreduce.communicator.burst_meter import measure_burst
 from patallreduce.communicator.calls import OPS
 from patallreduce.communicator.port_meter import measure_ports, pair_rate
 from patallreduce.communicator.tensors import dtype_of
@@ -65,6 +68,7 @@ class LinkMeter:
             return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
         try:
             link = self._with_partners(self._with_ports(self._measure(dtype)))
+            link = replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
             if not with_port_share and link.latency_s < LONG_S:
                 return link
             return replace(link, port_share=measure_port_share(link, self._round_s))
@@ -143,7 +147,16 @@ class LinkMeter:
         self._run(message, "max", _core.swap_key(self._ranks))
         return self._over_ranks(time.monotonic() - start_s, "avg")
 
-    def _neighbours_s(self, order: Sequence[int], block_bytes: int) -> list[float]:
+    def _rested_s(self, link: Link, block_bytes: int) -> float:
+        """Seconds until a rank has a block of the one before it, of ports that had a rest."""
+        _, _, nodes = _core.metering_neighbours(list(range(self._ranks)), self._nodes)
+        return statistics.median(
+            self._neighbours_s(nodes, block_bytes, block_bytes / link.bytes_per_s)
+        )
+
+    def _neighbours_s(
+        self, order: Sequence[int], block_bytes: int, rest_s: float = 0.0
+    ) -> list[float]:
         """Seconds until each of these ranks has a block of the one before it: the median of some.
 
         The table of these seconds lets ranks start together again, exchanged twice: who comes last
@@ -157,6 +170,10 @@ class LinkMeter:
         message = self._zeros(blocks * block_bytes)
         all_s = []
         for _ in range(_REPEATS):
+            if rest_s > 0:
+                time.sleep(rest_s)
+                self._over_ranks(0.0, "max")
+                self._over_ranks(0.0, "max")
             start_s = time.monotonic()
             self._run(message, "max", key)
             took_s = torch.zeros(self._ranks, dtype=torch.float64)

@@ -30,10 +30,12 @@ class Link:
         partners: With how many other ranks at once a rank's port is full, >= 1: its bandwidth over
             `bytes_per_s`. More than 1 where something limits a single connection: a cloud, or TCP's
             window on a long way.
+        burst_bytes: What a port that has rested lets through at once, each direction, >= 0: a token
+            bucket, as of virtual machines, containers and of Linux's tc-tbf.
 
     Raises:
         ValueError: A value is not a number > 0, `transfers_s` is not ascending, the least of
-            `ports` is not 1, or `partners` is less.
+            `ports` is not 1, `partners` is less, or `burst_bytes` is no number >= 0.
 
     Source: Hockney, Parallel Computing 20 (1994), 389-398.
     """
@@ -45,6 +47,7 @@ class Link:
     port_share: float = 0.25
     ports: tuple[float, ...] = ()
     partners: float = 1.0
+    burst_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("latency_s", "bytes_per_s", "reduce_bytes_per_s"):
@@ -67,6 +70,8 @@ class Link:
             raise ValueError(f"Link.ports: expected 1 for the narrowest, got {min(self.ports)}")
         if not 1 <= self.partners < float("inf"):
             raise ValueError(f"Link.partners: expected 1 or more, got {self.partners}")
+        if not 0 <= self.burst_bytes < float("inf"):
+            raise ValueError(f"Link.burst_bytes: expected 0 or more, got {self.burst_bytes}")
 
     @property
     def widths(self) -> list[int]:

@@ -59,6 +59,9 @@ def lower_bound(
     Ranks that share a node's uplink are bounded as one rank, as late as the node's last: whatever
     the others send before, the last one's data has still to leave, and each other node's to come.
 
+    What a port that has rested lets through at once is taken off: once, as it comes back no faster
+    than the port works.
+
     Sums are free here. The bounds are not always attainable; the third cannot be where late ranks
     must take others' contributions and results at once.
 
@@ -81,7 +84,8 @@ def lower_bound(
     if isinstance(link, Network):
         finish_s, last_finish_s = _of_network(link, sizes, rows)
     else:
-        finish_s, last_finish_s = _core.lower_bound(link, sizes, rows)
+        burst_s = link.transfer_s(link.burst_bytes)
+        finish_s, last_finish_s = _core.lower_bound(link, sizes, rows, [], burst_s)
     arrived_s = [max(column) for column in zip(*rows, strict=True)]
     average_s = (sum(finish_s) - sum(arrived_s)) / len(finish_s)
     return Bound(tuple(finish_s), last_finish_s, average_s)
@@ -100,10 +104,12 @@ def _of_network(
         if len(values) != ranks:
             raise ScheduleError(f"lower bound: expected {ranks} {name}, got {len(values)}")
     of = cast("Sequence[Link]", links)
+    burst_s = of[0].transfer_s(network.burst_bytes or of[0].burst_bytes)
     ports: dict[int, float] = {}
     for node, one in zip(nodes, of, strict=True):
         fastest = max([one.bytes_per_s, *(b / seconds for b, seconds in one.transfers_s)])
-        ports[node] = ports.get(node, 0.0) + fastest * min(one.partners, max(ranks - 1, 1))
+        partners = one.partners if burst_s else min(one.partners, max(ranks - 1, 1))
+        ports[node] = ports.get(node, 0.0) + fastest * partners
     if (uplinks := network.uplink_bytes_per_s) is not None:
         ports = {
             node: min(port, uplinks[node] if isinstance(uplinks, Sequence) else uplinks)
@@ -114,7 +120,9 @@ def _of_network(
         for row in rows
     ]
     quickest = min(of, key=lambda one: one.latency_s)
-    finish_s, last_finish_s = _core.lower_bound(quickest, sizes, by_node, list(ports.values()))
+    finish_s, last_finish_s = _core.lower_bound(
+        quickest, sizes, by_node, list(ports.values()), burst_s
+    )
     numbers = {node: number for number, node in enumerate(ports)}
     return [finish_s[numbers[node]] for node in nodes], last_finish_s
 

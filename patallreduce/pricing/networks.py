@@ -34,8 +34,8 @@ class Network:
             have in common evenly, as TCP connections do, of port and uplink the slower one; only
             those of one pair take turns. A port has as many partners as the first link. False: all
             take turns.
-        burst_bytes: With shared_ports: what a port that has rested lets through at once (a token
-            bucket, as of virtual machines and of Linux's tc-tbf), each direction.
+        burst_bytes: What a port that has rested lets through at once, each direction, as the first
+            link prices it. 0: as that link has it.
         call_s: What a call costs a rank's processor after its arrival, before its first step, >= 0:
             waking up, agreeing on the schedule.
         posted_before_arrival: A rank's receives are posted before it arrives, as this package's
@@ -203,7 +203,8 @@ def _text(model: Model) -> str:
         rate += (
             f" between two ranks, {rate_text(model.bytes_per_s * model.partners)} from one to all"
         )
-    return f"{rate}, {model.latency_s * 1e6:.3g} us; sums {sums}"
+    burst = f", {model.burst_bytes / 1024:.3g} KiB at once" if model.burst_bytes else ""
+    return f"{rate}{burst}, {model.latency_s * 1e6:.3g} us; sums {sums}"
 
 
 def _encoded(links: Model | Sequence[Model]) -> Any:

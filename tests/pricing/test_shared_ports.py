@@ -221,7 +221,6 @@ def test_a_call_works_before_its_first_step(shared_ports):
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"burst_bytes": 10.0}, "burst_bytes expected shared_ports"),
         ({"shared_ports": True, "burst_bytes": -1.0}, "burst_bytes"),
         ({"call_s": -1.0}, "call_s"),
         ({"uplink_bytes_per_s": [10.0], "nodes": (0, 1)}, "for each node up to 1, got 1"),
