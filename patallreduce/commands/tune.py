@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch.distributed as dist
@@ -47,8 +48,9 @@ def add(commands: Commands) -> None:
         "--collectives", nargs="+", default=["all_reduce"], choices=COLLECTIVES, help="all_reduce"
     )
     parser.add_argument(
-        "--bytes", nargs="+", type=parse_bytes, default=_SIZES,
-        help="of the whole tensor (every power of two from 4KiB to 16MiB)",
+        "--bytes", nargs="+", type=parse_bytes,
+        help="of the whole tensor (every power of two from 4KiB to 16MiB); with --show or --from: "
+        "print what such calls take, and why",
     )  # fmt: skip
     shown_files = parser.add_mutually_exclusive_group()
     shown_files.add_argument(
@@ -75,7 +77,7 @@ def run(options: argparse.Namespace) -> str:
     if options.show or options.open_mpi:
         times = None if options.times is None else read_times(options.times)[1]
         file = load(options.show) if options.show else read_open_mpi(options.open_mpi)
-        return "\n".join([shown(file, times), *_written(file, options.to)])
+        return "\n".join([shown(file, times, options.bytes), *_written(file, options.to)])
     if not 0 < options.budget < math.inf:
         raise ValueError(f"--budget: expected seconds > 0, got {options.budget}")
     if "RANK" not in os.environ:
@@ -99,7 +101,7 @@ def _tuned(comm: Communicator, options: argparse.Namespace) -> str:
     machine = machine_of(comm)
     path = options.times or options.out.with_suffix(".jsonl")
     journal = Journal(path, machine) if comm.rank == 0 else None
-    cases = cases_of(comm, options.collectives, sorted(set(options.bytes)))
+    cases = cases_of(comm, options.collectives, sorted(set(options.bytes or _SIZES)))
     tune(comm, cases, options.budget, journal, lambda line: print(line, file=sys.stderr))
     if journal is None:
         return ""
@@ -118,20 +120,29 @@ def _written(file: TuningFile, to: Path | None) -> list[str]:
     return [f"{told}; NCCL has no {names}" if names else told]
 
 
-def shown(file: TuningFile, times: Times | None = None) -> str:
-    """The rules as a table, and beside each, where times are at hand, what was measured for it."""
+def shown(file: TuningFile, times: Times | None = None, sizes: Sequence[int] | None = None) -> str:
+    """The rules as a table, and beside each, where times are at hand, what was measured for it.
+
+    Args:
+        file: Whose they are.
+        times: What was measured.
+        sizes: Only what counts for calls of so many bytes. None: all rules.
+    """
+    asked: list[tuple[FileRule, int | None]] = [(rule, None) for rule in file.rules]
+    if sizes is not None:
+        asked = [(rule, size) for size in sizes for rule in _counting(file, size)]
     rows = [
         [
             rule.collective,
             _range(rule.ranks),
             _range(rule.nodes),
             "several" if rule.beside_others else "one",
-            _sizes(rule.message_bytes),
+            _sizes(rule.message_bytes) if size is None else bytes_text(size),
             str(rule.method.algorithm),
             bytes_text(rule.method.segment_bytes) if rule.method.segment_bytes else "own",
-            _why(rule, times),
+            _why(rule, times, size),
         ]
-        for rule in file.rules
+        for rule, size in asked
     ]
     headings = [
         "collective", "ranks", "nodes", "in flight", "bytes", "algorithm", "segments", "measured",
@@ -139,14 +150,26 @@ def shown(file: TuningFile, times: Times | None = None) -> str:
     return text_table(headings, rows, left=(0, 4, 5, 7))
 
 
-# The case in the middle of the rule: its method, and the fastest other one.
-def _why(rule: FileRule, times: Times | None) -> str:
+# The first that matches, of each kind of call.
+def _counting(file: TuningFile, size: int) -> Iterable[FileRule]:
+    found: dict[tuple[object, ...], FileRule] = {}
+    for rule in file.rules:
+        if rule.message_bytes[0] <= size <= rule.message_bytes[1]:
+            kind = (rule.collective, rule.ranks, rule.nodes, rule.beside_others)
+            found.setdefault(kind, rule)
+    return found.values()
+
+
+# The case of about that size, or in the middle of the rule: its method, and the fastest other one.
+def _why(rule: FileRule, times: Times | None, size: int | None) -> str:
     if not rule.measured:
         return "not: by the model"
     cases = [case for case in times.cases() if _is_for(rule, case)] if times else []
     if times is None or not cases:
         return ""
     case = cases[len(cases) // 2]
+    if size is not None:
+        case = min(cases, key=lambda case: abs(math.log((case.message_bytes + 1) / (size + 1))))
     medians_s = times.medians_s(case)
     if rule.method not in medians_s:
         return ""

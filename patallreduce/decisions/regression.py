@@ -173,7 +173,8 @@ class Regression:
             return 1 / (single**2 / goes + self._deviations.rest**2) if goes else 0.0
 
         goes = self._times.goes(case, method)
-        return (estimate.error**-2 + precision(goes + 1) - precision(goes)) ** -0.5
+        known = 1 / estimate.error**2 + precision(goes + 1) - precision(goes)
+        return 1 / math.sqrt(known)
 
     # As if what changes between two sizes that the method was measured at came at once, anywhere.
     def _kinks(self, asked: _Points) -> torch.Tensor:

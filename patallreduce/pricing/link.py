@@ -95,7 +95,7 @@ class Link:
             for port in self.ports
         ]
 
-    def transfer_s(self, message_bytes: int) -> float:
+    def transfer_s(self, message_bytes: float) -> float:
         """Seconds to move `message_bytes` from one rank to another (M * beta, without latency)."""
         return _core.transfer_s(message_bytes, self)
 

@@ -8,7 +8,41 @@ PLANNER = "csrc/selection/planner.cpp"
 SEARCH = "csrc/selection/search.cpp"
 SELECTOR = "csrc/selection/selector.cpp"
 
+LOWER_BOUND = "csrc/pricing/lower_bound.cpp"
+PORTS = "csrc/pricing/ports.h"
+REGRESSION = "patallreduce/decisions/regression.py"
+
 SELECTION = [
+    Mutant(
+        "plans take ports for rested",
+        SEARCH,
+        "  link.burst_bytes = 0;",
+        "",
+    ),
+    Mutant(
+        "the bound forgets what a rested port lets through at once",
+        LOWER_BOUND,
+        "return std::max(done_s - burst_s, last_s);",
+        "return done_s;",
+    ),
+    Mutant(
+        "who receives has no port of its own to be ahead",
+        PORTS,
+        "std::max(from.sent_steadily_s, to.received_steadily_s);",
+        "from.sent_steadily_s;",
+    ),
+    Mutant(
+        "tuning takes one more go for as good as many",
+        REGRESSION,
+        "(single**2 / goes + self._deviations.rest**2)",
+        "(single**2 / goes)",
+    ),
+    Mutant(
+        "a kink between two sizes is where the regression has it",
+        REGRESSION,
+        " + self._kinks(asked)",
+        "",
+    ),
     Mutant(
         "several buckets of a direct exchange show two latencies each",
         DIRECT_EXCHANGE,

@@ -7,8 +7,8 @@ import pytest
 import patallreduce as pat
 from patallreduce.commands.tune import shown
 from patallreduce.decisions.machine import processor
-from patallreduce.decisions.rules import load
-from patallreduce.decisions.times import Case, Method, read_times
+from patallreduce.decisions.rules import FileRule, TuningFile, load
+from patallreduce.decisions.times import Case, Method, Times, read_times
 from patallreduce.tuning.measuring import COLLECTIVES, Measuring
 from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
@@ -110,6 +110,19 @@ def test_what_the_budget_does_not_reach_goes_by_the_model(communicators, tmp_pat
     assert any(rule.measured for rule in file.rules)
     assert not file.rules[-1].measured
     assert "not: by the model" in shown(file)
+
+
+def test_what_a_call_takes_is_shown_and_why():
+    times = Times()
+    for size in (4096, 65536, 1 << 20):
+        for method, seconds in ((Method("ring"), size * 1e-7), (Method("two_tree"), size * 2e-7)):
+            times.add(Case("all_reduce", 2, 2, size, False), method, [seconds])
+    everything = ("all_reduce", (2.0, 2.0), (2.0, 2.0), (0.0, math.inf), False)
+    rules = (FileRule(*everything, Method("ring")), FileRule(*everything, Method("two_tree")))
+    row = shown(TuningFile(HERE, rules), times, [5000]).splitlines()[-1]
+    assert "5000B" in row
+    assert "4KiB: 0.410 ms; two_tree 0.819" in row
+    assert "64KiB: 6.554 ms; two_tree" in shown(TuningFile(HERE, rules), times)
 
 
 def test_too_short_a_budget_and_times_of_another_machine(communicators, tmp_path):
