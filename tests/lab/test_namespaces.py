@@ -22,9 +22,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mailbox:
     mailbox.settimeout(0.05)
     seen, until = set(), time.monotonic() + 10
     while time.monotonic() < until and (len(seen) < ranks or time.monotonic() < settled):
-        for host in hosts:
-            mailbox.sendto(str(rank).encode(), (host, 29501))
-        try:
+        try:  # to send may take too long, too, where processors are busy
+            for host in hosts:
+                mailbox.sendto(str(rank).encode(), (host, 29501))
             number = int(mailbox.recv(10))
             if number not in seen:
                 seen.add(number)
