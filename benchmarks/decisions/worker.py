@@ -15,7 +15,7 @@ import torch.distributed as dist
 import patallreduce as pat
 from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import keep, start_rank
-from benchmarks.tuned.ways import Way, by_model, seconds_of, taking_turns, way_of
+from benchmarks.tuned.ways import Turns, Way, by_model, seconds_of, taking_turns, way_of
 from patallreduce import _core
 from patallreduce.decisions.times import Case, Method
 from patallreduce.ending import end_rank
@@ -29,7 +29,8 @@ MOST_SLOWER = 3.0  # than the fastest so far, by the model: the others are not m
 STEP_BYTES = [1 << n for n in range(10, 19)]  # of one message of a ring
 PIECE_BYTES = 1 << 10
 PIECES = (32, 96)
-TURNS = 4
+ONCE_S, MOST_REPEATS = 0.05, 25  # of the first go
+TURNS = Turns(0.2, turns=4, repeats=1)
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -52,10 +53,10 @@ def records(plan: Plan) -> Iterator[Record]:
             for method, price_s in prices_s.items():
                 if price_s <= MOST_SLOWER * about_s:
                     way = own[method.algorithm] = way_of(case, method, comm)
-                    once_s = statistics.median(seconds_of(measuring, case, way, price_s, 1))
-                    about_s = min(about_s, once_s)
+                    repeats = min(max(int(ONCE_S / price_s), 1), MOST_REPEATS)
+                    about_s = min(about_s, seconds_of(measuring, case, way, repeats))
             ways = {*own.values(), *told.values()}
-            turns_s = taking_turns(measuring, case, ways, about_s, repeats=1, turns=TURNS)
+            turns_s = taking_turns(measuring, case, ways, about_s, TURNS)
             seconds = {way: statistics.median(of) for way, of in turns_s.items()}
             yield {
                 **case._asdict(),
@@ -75,7 +76,7 @@ def _parameters(measuring: Measuring, comm: pat.Communicator) -> Record:
 
     def median_s(collective: str, way: Way, message_bytes: int) -> float:
         case = Case(collective, ranks, nodes_of(comm), message_bytes, beside_others=False)
-        return statistics.median(seconds_of(measuring, case, way, 5e-3, 5))
+        return seconds_of(measuring, case, way, 10)
 
     steps_s = {
         step_bytes: median_s("all_gather", ("ring_all_gather", ranks), step_bytes * ranks)

@@ -29,8 +29,8 @@ from patallreduce.tuning.measuring import COLLECTIVES
 SIZES = [1 << power for power in range(12, 23)]
 THERE = "that size"
 WHO = ("rules", "model", "usual", THERE)
-ALL = range(8)  # turns, there and back
-HALVES = [[turn for turn in ALL if turn % 4 in remainders] for remainders in ({0, 3}, {1, 2})]
+EVERY = (0, 1, 2, 3)  # of four turns, there and back twice
+HALVES = ((0, 3), (1, 2))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -41,7 +41,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--collectives", nargs="+", default=list(COLLECTIVES), choices=COLLECTIVES)
     parser.add_argument("--budget-s", type=float, default=60.0, help="of tuning (%(default)s)")
     parser.add_argument("--tunings", type=int, default=3, help="one after the other (%(default)s)")
-    parser.add_argument("--repeats", type=int, default=5, help="of what was held out")
     add_out(parser, "out/tuned", 900.0)
     return parser.parse_args()
 
@@ -67,10 +66,10 @@ def one_tuning(records: list[Record], number: int) -> list[Record]:
     ]
 
 
-def medians_s(record: Record, turns: Sequence[int] = ALL) -> dict[Method, float]:
-    """Of each method, the median of these turns."""
+def medians_s(record: Record, of_four: Sequence[int] = EVERY) -> dict[Method, float]:
+    """Of each method, the median of these of every four turns."""
     return {
-        Method(way): statistics.median(seconds[turn] for turn in turns)
+        Method(way): statistics.median(s for turn, s in enumerate(seconds) if turn % 4 in of_four)
         for way, seconds in record["turns_s"].items()
     }
 
@@ -110,9 +109,7 @@ def main() -> None:
     """Measure and tell."""
     options = parse_arguments()
     end_on_sigterm()
-    plan = make_plan(
-        options, "ranks.jsonl", held_out=held_out(sorted(options.bytes)), turns=len(ALL)
-    )
+    plan = make_plan(options, "ranks.jsonl", held_out=held_out(sorted(options.bytes)))
     records = run_plan(plan, options.ranks, "benchmarks.tuned.worker")
     write_records(options.out / "tuned.jsonl", records)
     console = Console(width=120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import patallreduce as pat
 from patallreduce import _core
@@ -13,7 +14,18 @@ from patallreduce.decisions.times import Case, Method
 from patallreduce.pricing.selection import cheapest
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, Measuring, elements_of
 
-LONG_S = 0.05  # of the repeats of what is short
+# What is short takes many turns of few repeats: shared processors are slow or fast for longer than
+# one turn, and so all of a turn's repeats are alike.
+TURN_S, MOST_REPEATS, MOST_TURNS = 0.05, 5, 128
+
+
+class Turns(NamedTuple):
+    """How long a way is measured in all, or so many turns of so many repeats if that is longer."""
+
+    seconds: float
+    turns: int  # a multiple of 4
+    repeats: int
+
 
 Way = tuple[str, int]  # algorithm, segments
 
@@ -61,13 +73,10 @@ def by_model(model: _core.Selector, case: Case, comm: pat.Communicator) -> Way:
     return model.choose(*size, [0.0] * comm.ranks)[:2]
 
 
-def seconds_of(
-    measuring: Measuring, case: Case, way: Way, about_s: float, repeats: int
-) -> list[float]:
-    """Measure it so many times, or more if it is short."""
+def seconds_of(measuring: Measuring, case: Case, way: Way, repeats: int) -> float:
+    """The median of so many."""
     name, segments = way
-    repeats = min(max(int(LONG_S / about_s), repeats), 200)
-    return measuring.seconds(case, Method(name), repeats, segments=segments)
+    return statistics.median(measuring.seconds(case, Method(name), repeats, segments=segments))
 
 
 def taking_turns(
@@ -75,14 +84,13 @@ def taking_turns(
     case: Case,
     ways: Iterable[Way],
     about_s: float,
-    *,
-    repeats: int,
-    turns: int,
+    least: Turns,
 ) -> dict[Way, list[float]]:
     """The median of each turn, there and back: what changes meanwhile meets all of them."""
+    repeats = max(min(int(TURN_S / about_s), MOST_REPEATS), least.repeats)
+    turns = max(min(int(least.seconds / (repeats * about_s)), MOST_TURNS), least.turns)
     found: dict[Way, list[float]] = {way: [] for way in sorted(ways)}
-    for turn in range(turns):
+    for turn in range(turns // 4 * 4):
         for way in reversed(list(found)) if turn % 2 else list(found):
-            seconds = seconds_of(measuring, case, way, about_s, repeats)
-            found[way].append(statistics.median(seconds))
+            found[way].append(seconds_of(measuring, case, way, repeats))
     return found

@@ -7,7 +7,6 @@ the rules of each tuning, model and usual algorithm would choose.
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -27,10 +26,12 @@ from patallreduce.tuning.measuring import Measuring
 from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
-from .ways import by_model, by_rules, rules_of, seconds_of, taking_turns, text_of, way_of
+from .ways import Turns, by_model, by_rules, rules_of, seconds_of, taking_turns, text_of, way_of
 
 MOST_SLOWER = 1.5  # than the fastest so far, by the model: the others are not measured
-NEAR = 1.1  # of the fastest: may be as fast
+NEAR = 1.25  # of the fastest, by one go: may be as fast
+FIRST_S, FIRST_REPEATS = 0.05, 100  # of that go, where it is short
+TURNS = Turns(1.0, turns=16, repeats=2)
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -52,19 +53,12 @@ def records(plan: Plan) -> Iterator[Record]:
         for method, price_s in prices_s.items():
             if price_s <= MOST_SLOWER * best_s:
                 way = way_of(case, method, comm)
-                found = seconds_of(measuring, case, way, price_s, plan["repeats"])
-                seconds[way] = statistics.median(found)
+                repeats = min(max(int(FIRST_S / price_s), 1), FIRST_REPEATS)
+                seconds[way] = seconds_of(measuring, case, way, repeats)
                 best_s = min(best_s, seconds[way])
         # Those that count take turns: the least of single medians would be the luckiest.
         near = {way for way, s in seconds.items() if s <= NEAR * best_s}
-        turns_s = taking_turns(
-            measuring,
-            case,
-            sorted(ways | near),
-            best_s,
-            repeats=plan["repeats"],
-            turns=plan["turns"],
-        )
+        turns_s = taking_turns(measuring, case, ways | near, best_s, TURNS)
         yield {
             **case._asdict(),
             "turns_s": {text_of(way): seconds for way, seconds in turns_s.items()},

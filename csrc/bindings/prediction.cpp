@@ -71,7 +71,7 @@ void bind_prediction(py::module_& m) {
       .def("result", &Predictor::result, "at_s"_a)
       .def("arrive", &Predictor::arrive, "bucket"_a, "at_s"_a)
       .def("finish", &Predictor::finish, "arrivals_s"_a)
-      .def("predict", &Predictor::predict, "bucket"_a, "now_s"_a)
+      .def("predict", &Predictor::predict, "bucket"_a, "now_s"_a, "pauses_apart_s"_a = HUGE_VAL)
       .def(
           "components",
           [](const Predictor& predictor, std::size_t bucket, double now_s) {

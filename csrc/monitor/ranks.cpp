@@ -93,7 +93,11 @@ void Rank::computed_longer(double by_s, double much_s) {
 
 // Of a rank that has arrived already there is nothing to predict.
 Prediction Rank::predict(std::int64_t iteration, std::size_t bucket, double now_s) const {
-  if (arrived_ < iteration) return predictor_.predict(bucket, now_s);
+  if (arrived_ < iteration) {
+    const double apart_s =
+        pause_longer_s_.count() > 1 ? deviations_per_spread * pause_longer_s_.off() : HUGE_VAL;
+    return predictor_.predict(bucket, now_s, apart_s);
+  }
   const bool noted =
       arrived_ == iteration && bucket < arrivals_s_.size() && is_time(arrivals_s_[bucket]);
   return {noted ? arrivals_s_[bucket] : now_s, 0, true};
@@ -117,11 +121,12 @@ bool Ranks::report_progress() const {
 
 // Compared with the median rank's, since a pause of all ranks says nothing of the next iteration.
 bool Ranks::learn(std::int64_t iteration, double transfer_s) {
-  std::vector<double> free_s, started_s, arrived_s;
+  std::vector<double> free_s, started_s, arrived_s, paused_s;
   for (const Rank& rank : ranks_) {
     if (!rank.has_computed(iteration)) return false;
     free_s.push_back(rank.free_s());
     started_s.push_back(rank.start_s());
+    paused_s.push_back(rank.start_s() - rank.free_s());
     arrived_s.push_back(rank.last_arrival_s());
   }
   at_arrivals_.add(free_s, arrived_s, noise * transfer_s);
@@ -131,7 +136,9 @@ bool Ranks::learn(std::int64_t iteration, double transfer_s) {
   std::vector<double> computed_s;
   for (std::size_t r = 0; r < ranks_.size(); ++r)
     computed_s.push_back(std::max(arrived_s[r] - std::max(free_s[r], all_free_s), 0.0));
-  const double middle_s = median(computed_s);
+  const double middle_s = median(computed_s), middle_pause_s = median(paused_s);
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    ranks_[r].paused_longer(paused_s[r] - middle_pause_s);
   if (!learned_) compute_s_ = middle_s;
   learned_ = true;
   compute_s_ += smoothing * (std::min(middle_s, 2 * compute_s_) - compute_s_);

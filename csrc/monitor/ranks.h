@@ -55,6 +55,8 @@ class Rank {
   // Compared with the median rank. `much_s`: longer by more than that twice in a row, it stays so.
   void computed_longer(double by_s, double much_s);
   const prediction::Smoothed& longer_s() const { return longer_s_; }
+  // From its last result to its start, compared with the median rank.
+  void paused_longer(double by_s) { pause_longer_s_.add(by_s); }
 
  private:
   static constexpr double longer_share = 0.3;  // weight of the newest
@@ -73,6 +75,7 @@ class Rank {
   double last_arrival_s_ = 0;
   prediction::Smoothed longer_s_{longer_share};
   double last_longer_s_ = 0;  // the newest of these
+  prediction::Smoothed pause_longer_s_{longer_share};
 };
 
 class Ranks {

@@ -184,7 +184,7 @@ Component Predictor::chosen() const {
   return job_->best(edge ? edge->slot + 1 : 0, offsets_s(edge));
 }
 
-Prediction Predictor::predict(std::size_t bucket, double now_s) const {
+Prediction Predictor::predict(std::size_t bucket, double now_s, double pauses_apart_s) const {
   if (bucket < arrived_s_.size() && !std::isnan(arrived_s_[bucket])) {
     return {arrived_s_[bucket], 0, true};
   }
@@ -205,8 +205,8 @@ Prediction Predictor::predict(std::size_t bucket, double now_s) const {
   } else if (last_.count() > 1) {
     error_s = last_.deviation();
   }
-  if (!started_ && std::isfinite(pause().error_s()))
-    error_s = std::hypot(error_s, pause().error_s());
+  const double pause_error_s = std::min(pause().error_s(), pauses_apart_s);
+  if (!started_ && std::isfinite(pause_error_s)) error_s = std::hypot(error_s, pause_error_s);
   const double said_at_s = bounded_s(said_s[best], shift_s(bucket), start_s, nan_s);
   const double arrival_s = bounded_s(said_s[best], shift_s(bucket), start_s, now_s);
   return {arrival_s, error_s, true, arrival_s - said_at_s};

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -52,8 +53,9 @@ class Predictor {
   void finish(const std::vector<double>& arrivals_s);
 
   // What is known at `now_s`: an edge that has not come yet is information too. Always >= now_s if
-  // the bucket has not arrived.
-  Prediction predict(std::size_t bucket, double now_s) const;
+  // the bucket has not arrived. `pauses_apart_s`: by how much this rank's pause before the
+  // iteration usually differs from those of others.
+  Prediction predict(std::size_t bucket, double now_s, double pauses_apart_s = HUGE_VAL) const;
 
   // What each component says of it, NaN where it says nothing.
   Components components(std::size_t bucket, double now_s) const;

@@ -24,6 +24,7 @@ class Connections(NamedTuple):
     rendezvous: Rendezvous | None = None  # of ranks that are processes
     name: str = "loopback"  # the same on all ranks, another for each communicator
     nodes: Sequence[int] = ()  # by rank; (): no two share one, or all do
+    share_memory: bool = False  # all ranks do: none has a port
 
 
 class Met(NamedTuple):
@@ -86,7 +87,8 @@ def _meet(rendezvous: Rendezvous, settings: Settings, *, monitor: bool) -> Conne
     forks.let_go(native, aside)
     local_ranks = sum(one.name == hosts[rendezvous.rank].name for one in hosts)
     name = hashlib.sha256(public).hexdigest()[:8]
-    return Connections(native, aside, local_ranks, rendezvous, name, host.nodes(hosts))
+    nodes, share_memory = host.nodes(hosts), host.share_memory(hosts)
+    return Connections(native, aside, local_ranks, rendezvous, name, nodes, share_memory)
 
 
 def of_threads(

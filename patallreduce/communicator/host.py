@@ -59,13 +59,17 @@ def nodes(hosts: list[Host]) -> list[int]:
     return found if 1 < len(numbers) < len(hosts) else []
 
 
+def share_memory(hosts: list[Host]) -> bool:
+    """Whether all ranks do, and none reaches another through a port."""
+    return hosts[0].memory is not None and len({host.memory for host in hosts}) == 1
+
+
 def transports(hosts: list[Host], rank: int) -> str:
     """What UCX is to use, as UCX_TLS; "": its own choice, or the user's."""
     if "UCX_TLS" in os.environ:
         return ""
     without = []
-    memory = hosts[rank].memory
-    if memory is not None and all(host.memory == memory for host in hosts):
+    if share_memory(hosts):
         without.append("tcp")
     needed = _POSIX_BYTES * sum(host.name == hosts[rank].name for host in hosts)
     if (free := _free_bytes("/dev/shm")) < needed:

@@ -41,6 +41,8 @@ class LinkMeter:
         timeout_s: Deadline of each collective.
         nodes: (P,) the node of each rank; (): no two share one. Otherwise the link between nodes is
             measured, each with one of its ranks.
+        ports: Whether messages go through any. In shared memory there are none, and what seemed to
+            be one would be a processor that ranks share.
     """
 
     def __init__(
@@ -50,12 +52,15 @@ class LinkMeter:
         ranks: int,
         timeout_s: float,
         nodes: Sequence[int] = (),
+        *,
+        ports: bool = True,
     ) -> None:
         self._engine = engine
         self._rank = rank
         self._ranks = ranks
         self._timeout_s = timeout_s
         self._nodes = nodes
+        self._ports = ports
         self._message = _NOTHING
 
     def measure(self, dtype: torch.dtype, *, with_port_share: bool = False) -> Link:
@@ -67,8 +72,10 @@ class LinkMeter:
         if self._ranks == 1:
             return Link(1e-6, 1e9, _reduce_bytes_per_s(dtype))
         try:
-            link = self._with_partners(self._with_ports(self._measure(dtype)))
-            link = replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
+            link = self._measure(dtype)
+            if self._ports:
+                link = self._with_partners(self._with_ports(link))
+                link = replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
             if not with_port_share and link.latency_s < LONG_S:
                 return link
             return replace(link, port_share=measure_port_share(link, self._round_s))

@@ -80,7 +80,9 @@ class Session:
             self.plain = Loop(self.monitor, self._warner, PLAIN)
         rank, ranks = self.transport.rank, self.transport.ranks
         self.nodes = list(connections.nodes)  # as of Communicator
-        self.meter = LinkMeter(self.engine, rank, ranks, timeout_s, self.nodes)
+        self.meter = LinkMeter(
+            self.engine, rank, ranks, timeout_s, self.nodes, ports=not connections.share_memory
+        )
         self.settler = Settler(
             self.engine,
             self.meter,

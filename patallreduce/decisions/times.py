@@ -8,7 +8,7 @@ import statistics
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -47,12 +47,11 @@ class Method(NamedTuple):
         return f"{self.algorithm}/{self.segment_bytes}" if self.segment_bytes else self.algorithm
 
 
-# Of differences: a standard deviation of single values, in their medians.
+# Of differences between two goes: a standard deviation of single ones, in their medians.
 _SINGLE = 1.4826 / math.sqrt(2)
 _USUAL_SPREAD = 0.1  # before enough is known
 _LEAST_SPREAD = 5e-4  # of a second
 _LEAST_DIFFERENCES = 10
-_DIFFERENCES = 3  # of one go
 
 
 class Times:
@@ -73,8 +72,8 @@ class Times:
         if not values or not all(0 < value < math.inf for value in values):
             raise ValueError(f"seconds: expected numbers > 0, got {values!r}")
         goes = self._goes[case].setdefault(method, [])
-        before = goes[-1][-1:] if goes else []
-        for one, after in pairwise([*before, *values[:_DIFFERENCES]]):
+        if goes:
+            one, after = map(statistics.median, (goes[-1], values))
             insort(self._differences, abs(math.log(after / one)) * math.sqrt(one))
         goes.append(values)
         self._medians_s.pop(case, None)

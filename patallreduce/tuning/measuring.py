@@ -61,6 +61,7 @@ class Measuring:
 
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
+        self._values = torch.empty(0)  # of the longest tensor yet
 
     def seconds(
         self, case: Case, method: Method, repeats: int, *, segments: int | None = None
@@ -125,7 +126,10 @@ class Measuring:
         return self._pattern(case) * (self._comm.rank + 1)
 
     def _pattern(self, case: Case) -> torch.Tensor:
-        return (torch.arange(elements_of(case)) % _PERIOD).to(torch.float32)
+        elements = elements_of(case)
+        if len(self._values) < elements:
+            self._values = (torch.arange(elements) % _PERIOD).to(torch.float32)
+        return self._values[:elements]
 
     def _is_right(self, case: Case, tensor: torch.Tensor) -> bool:
         rank, ranks = self._comm.rank, case.ranks

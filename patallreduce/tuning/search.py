@@ -8,8 +8,10 @@ go takes away. What would take longer than is left is not begun.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import itemgetter
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -23,8 +25,10 @@ from patallreduce.pricing.selection import prices_s
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, elements_of, in_flight
 
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100  # in one go
-_LONG_S = 0.01  # of the repeats of what is short
+_LONG_S = 0.003  # of the repeats of what is short: more of them have the same luck
 _ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough in one go
+# What promises nearly as much as the most is measured with it, before that is looked for again.
+_TOGETHER_S, _NEARLY = 0.1, 0.5
 _SURE = 1e-3  # of the time of the fastest: nothing is won by knowing better
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10
@@ -59,12 +63,18 @@ class Search:
         self._measured: dict[Case, tuple[int, int]] = {}  # methods, values
         self._found: dict[Case, list[tuple[float, Work]]] = {}
 
-    def following(self, times: Times, left_s: float) -> Work | None:
-        """The next, of those that take no longer than `left_s`; None: nothing is left to do."""
+    def following(self, times: Times, left_s: float) -> list[Work]:
+        """The next few, one of a case, that take no longer than `left_s`; []: nothing is left."""
         self._look(times)
-        found = (one for of_case in self._found.values() for one in of_case)
-        found = ((promise, work) for promise, work in found if work.about_s <= left_s)
-        return max(found, key=lambda one: one[0], default=(0.0, None))[1]
+        promise = itemgetter(0)
+        affordable = (
+            [one for one in of_case if one[1].about_s <= left_s] for of_case in self._found.values()
+        )
+        best = [max(of_case, key=promise) for of_case in affordable if of_case]
+        best.sort(key=promise, reverse=True)
+        works = [work for promised, work in best if promised >= _NEARLY * best[0][0]]
+        ends_s = list(accumulate(work.about_s for work in works))
+        return works[: max(bisect_right(ends_s, min(left_s, _TOGETHER_S)), 1)]
 
     def least_s(self) -> float:
         """What the shortest of them takes, about."""
@@ -111,10 +121,13 @@ class Search:
 
     def _cuts(self, case: Case, method: Method) -> Iterator[Method]:
         whole = Method(method.algorithm)
-        own_bytes = case.message_bytes // self._segments(case, whole)
+        known = {self._segments(case, whole)}
+        own_bytes = case.message_bytes // max(known)
         for cut in _CUTS:
             found = Method(whole.algorithm, int(own_bytes * cut))
-            if _LEAST_SEGMENT_BYTES <= found.segment_bytes <= case.message_bytes:
+            segments = self._segments(case, found)
+            if found.segment_bytes >= _LEAST_SEGMENT_BYTES and segments not in known:
+                known.add(segments)
                 yield found
 
     def _segments(self, case: Case, method: Method) -> int:

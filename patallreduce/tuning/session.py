@@ -127,9 +127,12 @@ def tune(
     if journal is not None:
         lead = _Lead(Search(searched, link, comm.nodes), cases, journal, budget_s)
     begun_s = time.monotonic()
+    following: list[Work] = []
     while True:
         elapsed_s = time.monotonic() - begun_s
-        work = None if lead is None else lead.following(elapsed_s)
+        if lead is not None and not following:
+            following = lead.following(elapsed_s)
+        work = following.pop(0) if following else None
         told = measuring.agreed([_DONE] * 4 if work is None else _encoded(searched, work))
         if told[0] == _DONE:
             break
@@ -163,13 +166,13 @@ class _Lead:
         self.times = journal.times
         self._budget_s = budget_s
 
-    def following(self, elapsed_s: float) -> Work | None:
+    def following(self, elapsed_s: float) -> list[Work]:
         times, left_s = self.times, self._budget_s - elapsed_s
         for case in self._cases:  # beside what is measured of ours
             if times.medians_s(case) and has_baseline(case) and not times.count(case, GLOO):
                 work = work_of(case, GLOO, max(times.medians_s(case).values()))
                 if work.about_s <= left_s:
-                    return work
+                    return [work]
         return self.search.following(times, left_s)
 
 

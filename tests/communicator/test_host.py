@@ -8,12 +8,13 @@ import socket
 import stat
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import torch
 
 import patallreduce as pat
-from patallreduce.communicator import host
+from patallreduce.communicator import host, link_meter
 from tests.processes import LINK
 
 
@@ -86,6 +87,23 @@ def with_tcp():
 
 def test_who_asks_for_tcp_gets_it(processes):
     processes.run(2, listens_if_told)
+
+
+def ports_are_looked_for_where_there_may_be_some():
+    """In shared memory a processor that two ranks share would pass for a narrow port."""
+    found = {"measure_ports": [2e9, 1e9, 2e9], "measure_burst": 5.0}
+    with contextlib.ExitStack() as stack:
+        for name, value in found.items():
+            stack.enter_context(mock.patch.object(link_meter, name, lambda *_, value=value: value))
+        with pat.Communicator(timeout_s=20, monitor=False) as communicator:
+            link = communicator.link
+            assert (link.ports, link.partners, link.burst_bytes) == ((), 1, 0)
+        with with_tcp(), pat.Communicator(timeout_s=20, monitor=False) as communicator:
+            assert (communicator.link.ports, communicator.link.burst_bytes) == ((2, 1, 2), 5)
+
+
+def test_ranks_that_share_memory_have_no_ports(processes):
+    processes.run(3, ports_are_looked_for_where_there_may_be_some)
 
 
 def forks_a_child():

@@ -177,7 +177,7 @@ def test_a_spread_is_of_time():
     """Delays add up: what takes four times as long differs half as much, of its time."""
     times = Times()
     for n in range(20):
-        times.add(case_of(4 * KIB), RING, [1e-3, 1.2e-3] if n % 2 else [1.2e-3, 1e-3])
+        times.add(case_of(4 * KIB), RING, [1e-3 if n % 2 else 1.2e-3])
     assert times.spread(4e-3) == pytest.approx(times.spread(1e-3) / 2)
     assert 0.05 < times.spread(1e-3) < 0.3
     assert times.error(case_of(4 * KIB), RING) == pytest.approx(

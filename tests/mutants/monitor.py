@@ -15,6 +15,12 @@ MONITOR = [
         "if (false)",
     ),
     Mutant(
+        "a pause that is longer for all ranks puts the next one in doubt",
+        "csrc/prediction/predictor.cpp",
+        "std::min(pause().error_s(), pauses_apart_s)",
+        "pause().error_s()",
+    ),
+    Mutant(
         "the leader decides when the first rank asks",
         LEADER,
         "return asking.ranks >= enough || now_s >= asking.until_s;",
