@@ -76,22 +76,28 @@ class Measuring:
             ScheduleError: No such algorithm.
         """
         tensors = [self._filled(case) for _ in range(in_flight(case))]
-        own_s = []
+        own_s = [0.0]  # > 0 before them if the first result is wrong
         for run in range(repeats if repeats == 1 else repeats + 1):
             self._comm.barrier()
             start_s = time.monotonic()
             self._run(case, method, tensors, segments)
             own_s.append((time.monotonic() - start_s) / len(tensors))
             if run == 0:
-                right = all(self._is_right(case, tensor) for tensor in tensors)
-                if not self._over_ranks([float(right)], "min")[0]:
-                    raise RuntimeError(f"{method} gave a wrong result of {case}: not counted")
-        return self._over_ranks(own_s[-repeats:], "max")
+                own_s[0] = float(not all(self._is_right(case, tensor) for tensor in tensors))
+        wrong, *seconds = self._over_ranks(own_s, "max")
+        if wrong:
+            raise RuntimeError(f"{method} gave a wrong result of {case}: not counted")
+        return seconds[-repeats:]
 
     def agreed(self, values: list[int]) -> list[int]:
-        """Rank 0's values, on all ranks."""
-        told = torch.tensor(values, dtype=torch.int64)
-        self._comm.broadcast(told, 0, _usual("broadcast"))
+        """Rank 0's values, on all ranks, however many there are."""
+        count = torch.tensor([len(values)])
+        self._comm.broadcast(count, 0, _usual("broadcast"))
+        told = torch.zeros(int(count), dtype=torch.int64)
+        if self._comm.rank == 0:
+            told = torch.tensor(values, dtype=torch.int64)
+        if len(told):
+            self._comm.broadcast(told, 0, _usual("broadcast"))
         return told.tolist()
 
     def _over_ranks(self, values: list[float], op: str) -> list[float]:

@@ -28,7 +28,7 @@ from patallreduce.text.units import bytes_text
 from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
 from patallreduce.tuning.search import Search, Work, prices_of, with_between, work_of
 
-_DONE = -1
+_CODES = 4  # of one work
 
 
 def machine_of(comm: Communicator) -> Machine:
@@ -127,18 +127,18 @@ def tune(
     if journal is not None:
         lead = _Lead(Search(searched, link, comm.nodes), cases, journal, budget_s)
     begun_s = time.monotonic()
-    following: list[Work] = []
     while True:
         elapsed_s = time.monotonic() - begun_s
-        if lead is not None and not following:
-            following = lead.following(elapsed_s)
-        work = following.pop(0) if following else None
-        told = measuring.agreed([_DONE] * 4 if work is None else _encoded(searched, work))
-        if told[0] == _DONE:
+        following = [] if lead is None else lead.following(elapsed_s)
+        told = measuring.agreed([code for work in following for code in _encoded(searched, work)])
+        if not told:
             break
-        case, method, repeats = _decoded(searched, told)
-        seconds = measuring.seconds(case, method, repeats)
-        if journal is not None:
+        # Without a pause between them: after one, ranks that share processors are slower for a while.
+        for first in range(0, len(told), _CODES):
+            case, method, repeats = _decoded(searched, told[first : first + _CODES])
+            seconds = measuring.seconds(case, method, repeats)
+            if journal is None:
+                continue
             journal.add(case, method, seconds)
             median_ms = journal.times.medians_s(case)[method] * 1e3
             tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {_text(case)}: {method} {median_ms:.3f} ms")
