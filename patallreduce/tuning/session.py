@@ -133,7 +133,7 @@ def tune(
         told = measuring.agreed([code for work in following for code in _encoded(searched, work)])
         if not told:
             break
-        # Without a pause between them: after one, ranks that share processors are slower for a while.
+        # Without a pause: after one, ranks that share processors are slower for a while.
         for first in range(0, len(told), _CODES):
             case, method, repeats = _decoded(searched, told[first : first + _CODES])
             seconds = measuring.seconds(case, method, repeats)
