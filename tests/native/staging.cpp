@@ -76,7 +76,8 @@ bool collectives(StagedCarrier& staging, const Device& device, int rank, unsigne
     for (int i = 0; i + 3 < count; ++i) buckets[i].check();
   } catch (const TransportError&) {
     good = false;
-    staging.close(0);  // ends the completer
+    // Ends the completer. In no time it would lose the memory of calls that the engine still has.
+    staging.close(10);
   }
   device.synchronise(producer);
   device.synchronise(consumer);
