@@ -101,3 +101,21 @@ def test_what_takes_longer_than_is_left_is_not_begun():
     search = Search(map(case_of, (4096, 1 << 28)), LINK)
     assert {work.case.message_bytes for work in search.following(Times(), 0.1)} == {4096}
     assert search.following(Times(), 1e-9) == []
+
+
+def test_what_comes_to_the_same_segments_is_measured_once():
+    case = Case("all_gather", 4, 4, 65536, False)  # a block of each rank, at least
+    search = Search([case], LINK)
+    methods = {work.method for work in measured(search, Times(), lambda _: 1e-3, 60)}
+    cut = Counter((m.algorithm, search._segments(case, m)) for m in methods)
+    assert any(m.segment_bytes for m in methods)
+    assert max(cut.values()) == 1
+
+
+def test_what_is_measured_together_is_of_several_cases_and_takes_little():
+    search = Search([case_of(4096 << n) for n in range(12)], LINK)
+    for left_s, most_s in ((math.inf, 0.2), (2e-3, 2e-3)):
+        works = search.following(Times(), left_s)
+        assert len({work.case for work in works}) == len(works)
+        assert sum(work.about_s for work in works) <= most_s
+    assert len(search.following(Times(), math.inf)) > 1
