@@ -30,7 +30,7 @@ def table_ns(rules: int) -> float:
         "namespace patallreduce::algorithms {\n"
         "const Algorithm& find_algorithm(const std::string&, const std::string&) {\n"
         "  std::abort();\n}\n"
-        "std::int64_t segments_for(const Algorithm&, int, const Bucket&, const Link&) {\n"
+        "int segments_for(const Algorithm&, int, const Bucket&, const Link&) {\n"
         "  std::abort();\n}\n}\n"
         f'inline const patallreduce::selection::Rules table({{{told}}}, "");\n'
         "inline int decide(std::int64_t, std::int64_t bytes) {\n"
