@@ -1,6 +1,7 @@
 #include "executor/agreement.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "errors.h"
 
@@ -21,8 +22,14 @@ void Agreement::tell(int peer, const Message& message) {
 }
 
 void Agreement::tell_all(const Message& message) {
+  std::vector<int> all(ranks_);
+  std::iota(all.begin(), all.end(), 0);
+  tell_present(all, message);
+}
+
+void Agreement::tell_present(const std::vector<int>& peers, const Message& message) {
   const std::string bytes = encode(message);
-  for (int peer = 0; peer < ranks_; ++peer)
+  for (const int peer : peers)
     if (peer != rank_ && !left_.count(peer)) transport_.control(peer, bytes);
 }
 

@@ -28,7 +28,8 @@ class Agreement {
   explicit Agreement(Transport& transport);
 
   void tell(int peer, const Message& message);
-  void tell_all(const Message& message);  // but those that left
+  void tell_all(const Message& message);                                     // but those that left
+  void tell_present(const std::vector<int>& peers, const Message& message);  // likewise
 
   // Throws MismatchError if that rank speaks another version.
   void note_hello(int from, const Hello& hello);

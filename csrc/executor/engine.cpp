@@ -272,7 +272,7 @@ void Engine::look() {
                        now - waiting.arrival_s, " s"));
     watch_.see(waiting);
   });
-  if (watch_.end()) agreement_.tell_all(Pulse{calls_.called(), true});
+  agreement_.tell_present(watch_.end(), Pulse{calls_.called(), true});
 }
 
 Snapshot Engine::snapshot() {

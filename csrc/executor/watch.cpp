@@ -11,6 +11,8 @@ namespace {
 
 constexpr double longest_timeout_s = 5;        // that makes the interval longer
 constexpr double longest_wait_for_plan_s = 5;  // a plan is due after 2 s: see monitor/leader.cpp
+// In intervals: within it all ranks begin to ask, and whoever was heard of is not asked.
+constexpr double lately = 0.5;
 
 std::string list(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -43,7 +45,8 @@ void Watch::begin(double now_s) {
 
 void Watch::see(const Waiting& waiting) {
   shortest_timeout_s_ = std::min(shortest_timeout_s_, waiting.timeout_s);
-  waits_long_ = waits_long_ || looked_s_ > waiting.arrival_s + interval_s();
+  const double turn = 1 + lately * rank_ / static_cast<double>(peers_.size());
+  waits_long_ = waits_long_ || looked_s_ > waiting.arrival_s + turn * interval_s();
   if (looked_s_ >= std::max(waiting.arrival_s + waiting.timeout_s, judge_after_s_))
     time_out(waiting);
   miss(waiting);
@@ -64,13 +67,13 @@ void Watch::miss(const Waiting& waiting) {
       from);
 }
 
-bool Watch::end() {
+std::vector<int> Watch::end() {
   next_look_s_ = looked_s_ + std::min(interval_s() / 4, longest_rest_s);
   if (!waits_long_) start_asking_anew();
-  if (!waits_long_ || (asked_s_ != 0 && looked_s_ < asked_s_ + interval_s())) return false;
+  if (!waits_long_ || (asked_s_ != 0 && looked_s_ < asked_s_ + interval_s())) return {};
   asked_s_ = looked_s_;
   if (first_asked_s_ == 0) first_asked_s_ = looked_s_;
-  return true;
+  return unheard_for(lately);
 }
 
 bool Watch::waits_too_long_for_plan(const Waiting& waiting) const {
@@ -90,12 +93,16 @@ void Watch::time_out(const Waiting& waiting) const {
 }
 
 std::vector<int> Watch::silent() const {
-  std::vector<int> silent;
-  if (first_asked_s_ == 0 || looked_s_ <= first_asked_s_ + 2 * interval_s()) return silent;
+  if (first_asked_s_ == 0 || looked_s_ <= first_asked_s_ + 2 * interval_s()) return {};
+  return unheard_for(2.5);
+}
+
+std::vector<int> Watch::unheard_for(double intervals) const {
+  std::vector<int> unheard;
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer)
-    if (peer != rank_ && peers_[peer].heard_s < looked_s_ - 2.5 * interval_s())
-      silent.push_back(peer);
-  return silent;
+    if (peer != rank_ && peers_[peer].heard_s < looked_s_ - intervals * interval_s())
+      unheard.push_back(peer);
+  return unheard;
 }
 
 std::pair<int, std::string> Watch::culprit(std::uint64_t seq, int waits_for) const {

@@ -2,7 +2,9 @@
 //
 // A rank whose collective has been pending for one interval asks every rank for a pulse, once an
 // interval. Engines answer by themselves, so silence means a stopped process or a cut network, and
-// an answer with a low count means a rank that has not called yet.
+// an answer with a low count means a rank that has not called yet. To ask is a pulse, too: whoever
+// was heard of lately is not asked, and ranks begin to ask one after the other. All at once they
+// would keep the processors of their hosts busy just when a late rank may arrive.
 // A process that was itself held up (stopped, starved) has heard nobody: it asks again, and gives
 // the others time to answer before it blames them.
 #pragma once
@@ -44,11 +46,11 @@ class Watch {
   void nothing_pending() { looked_s_ = 0; }
 
   // A look: begin(), see() for all that waits, end(). see() throws TransportTimeout at a deadline,
-  // and PeerLostError where a message is waited for that cannot come any more; end() says whether
-  // to ask all ranks for a pulse now.
+  // and PeerLostError where a message is waited for that cannot come any more; end() says which
+  // ranks to ask for a pulse now.
   void begin(double now_s);
   void see(const Waiting& waiting);
-  bool end();
+  std::vector<int> end();
   // Who has not answered for a while, though asked.
   std::vector<int> silent() const;
   const std::vector<Snapshot::Peer>& peers() const { return peers_; }
@@ -57,6 +59,7 @@ class Watch {
 
  private:
   double interval_s() const;
+  std::vector<int> unheard_for(double intervals) const;  // ranks
   void start_asking_anew();
   void miss(const Waiting& waiting);
   [[noreturn]] void time_out(const Waiting& waiting) const;
@@ -74,7 +77,7 @@ class Watch {
   double looked_s_ = 0;  // when deadlines were last looked at; 0: nothing was pending
   double judge_after_s_ = 0;
   double shortest_timeout_s_ = 5;  // of what is pending
-  bool waits_long_ = false;        // something has been pending for an interval
+  bool waits_long_ = false;        // something has been pending until this rank's turn to ask
 };
 
 }  // namespace patallreduce::executor

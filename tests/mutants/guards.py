@@ -63,6 +63,18 @@ GUARDS = [
         "waiting.arrival_s;",
     ),
     Mutant(
+        "who asks for a pulse is asked for one, too",
+        "csrc/executor/watch.cpp",
+        "return unheard_for(lately);",
+        "return unheard_for(0);",
+    ),
+    Mutant(
+        "all ranks ask for pulses at once",
+        "csrc/executor/watch.cpp",
+        "const double turn = 1 + lately * rank_",
+        "const double turn = 1 + 0 * rank_",
+    ),
+    Mutant(
         "nothing is missed that depends on no earlier step",
         "csrc/executor/operation.cpp",
         "return {step, state_[step] == State::posted ? peer(step) : -1};",

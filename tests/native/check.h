@@ -74,6 +74,7 @@ void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& r
 
 void test_control(Random& random);
 void test_places(Random& random);
+void test_watch(Random& random);
 void test_ports(Random& random);
 void test_reports(Random& random);
 void test_schedules(Random& random);

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   if (argc > 3) only = argv[3];
   run("control", test_control);
   run("places", test_places);
+  run("watch", test_watch);
   run("ports", test_ports);
   run("ahead", test_ahead);
   run("descriptors", [&](Random& random) { test_descriptors(random, libucp); });
