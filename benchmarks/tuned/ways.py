@@ -25,6 +25,7 @@ class Turns(NamedTuple):
     seconds: float
     turns: int  # a multiple of 4
     repeats: int
+    most: int = MOST_TURNS
 
 
 Way = tuple[str, int]  # algorithm, segments
@@ -88,7 +89,7 @@ def taking_turns(
 ) -> dict[Way, list[float]]:
     """The median of each turn, there and back: what changes meanwhile meets all of them."""
     repeats = max(min(int(TURN_S / about_s), MOST_REPEATS), least.repeats)
-    turns = max(min(int(least.seconds / (repeats * about_s)), MOST_TURNS), least.turns)
+    turns = max(min(int(least.seconds / (repeats * about_s)), least.most), least.turns)
     found: dict[Way, list[float]] = {way: [] for way in sorted(ways)}
     for turn in range(turns // 4 * 4):
         for way in reversed(list(found)) if turn % 2 else list(found):

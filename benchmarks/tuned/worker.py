@@ -10,7 +10,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import torch.distributed as dist
@@ -20,18 +19,31 @@ from benchmarks.lab.plan import Plan, Record
 from benchmarks.lab.rank import keep, start_rank
 from patallreduce import _core
 from patallreduce.decisions.rules import TuningFile
-from patallreduce.decisions.times import Method
+from patallreduce.decisions.times import Case, Method
 from patallreduce.ending import end_rank
 from patallreduce.tuning.measuring import Measuring
 from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
-from .ways import Turns, by_model, by_rules, rules_of, seconds_of, taking_turns, text_of, way_of
+from .ways import (
+    MOST_TURNS,
+    Turns,
+    Way,
+    by_model,
+    by_rules,
+    rules_of,
+    seconds_of,
+    taking_turns,
+    text_of,
+    way_of,
+)
 
 MOST_SLOWER = 1.5  # than the fastest so far, by the model: the others are not measured
 NEAR = 1.25  # of the fastest, by one go: may be as fast
 FIRST_S, FIRST_REPEATS = 0.05, 100  # of that go, where it is short
-TURNS = Turns(1.0, turns=16, repeats=2)
+# What is judged in a moment is judged by that moment: all sizes take turns in some rounds.
+ROUNDS = 4
+TURNS = Turns(1.0 / ROUNDS, turns=16 // ROUNDS, repeats=2, most=MOST_TURNS // ROUNDS)
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -40,28 +52,26 @@ def records(plan: Plan) -> Iterator[Record]:
     tunings = [tuning(comm, plan, number) for number in range(plan["tunings"])]
     model = _core.Selector(comm.ranks, comm.link, comm.nodes)
     measuring = Measuring(comm)
+    judged = []
     for case in cases_of(comm, plan["collectives"], plan["held_out"]):
         choices = {
             "rules": [by_rules(rules_of(file, case), case, comm) for file, _ in tunings],
             "model": [by_model(model, case, comm)],
             "usual": [way_of(case, Method(_core.usual_algorithm(case.collective).name), comm)],
         }
-        prices_s = Search([case], comm.link, comm.nodes).prices_s[case]
-        ways = set(chain.from_iterable(choices.values()))
-        best_s = float("inf")
-        seconds = {}
-        for method, price_s in prices_s.items():
-            if price_s <= MOST_SLOWER * best_s:
-                way = way_of(case, method, comm)
-                repeats = min(max(int(FIRST_S / price_s), 1), FIRST_REPEATS)
-                seconds[way] = seconds_of(measuring, case, way, repeats)
-                best_s = min(best_s, seconds[way])
-        # Those that count take turns: the least of single medians would be the luckiest.
-        near = {way for way, s in seconds.items() if s <= NEAR * best_s}
-        turns_s = taking_turns(measuring, case, ways | near, best_s, TURNS)
+        near, best_s = nearly_fastest(measuring, case, comm)
+        turns_s: dict[Way, list[float]] = {
+            way: [] for way in near.union(*(choices[who] for who in choices))
+        }
+        judged.append((case, choices, best_s, turns_s))
+    for _ in range(ROUNDS):
+        for case, _, best_s, turns_s in judged:
+            for way, found_s in taking_turns(measuring, case, turns_s, best_s, TURNS).items():
+                turns_s[way] += found_s
+    for case, choices, _, turns_s in judged:
         yield {
             **case._asdict(),
-            "turns_s": {text_of(way): seconds for way, seconds in turns_s.items()},
+            "turns_s": {text_of(way): turns_s[way] for way in sorted(turns_s)},
             "chosen": {who: list(map(text_of, found)) for who, found in choices.items()},
             "network": plan["network"],
             "budget_s": plan["budget_s"],
@@ -70,6 +80,21 @@ def records(plan: Plan) -> Iterator[Record]:
             "environment": plan["environment"],
         }
     comm.close()
+
+
+def nearly_fastest(
+    measuring: Measuring, case: Case, comm: pat.Communicator
+) -> tuple[set[Way], float]:
+    """Those that take turns, since the least of single medians would be the luckiest; seconds."""
+    best_s = float("inf")
+    seconds = {}
+    for method, price_s in Search([case], comm.link, comm.nodes).prices_s[case].items():
+        if price_s <= MOST_SLOWER * best_s:
+            way = way_of(case, method, comm)
+            repeats = min(max(int(FIRST_S / price_s), 1), FIRST_REPEATS)
+            seconds[way] = seconds_of(measuring, case, way, repeats)
+            best_s = min(best_s, seconds[way])
+    return {way for way, s in seconds.items() if s <= NEAR * best_s}, best_s
 
 
 def tuning(comm: pat.Communicator, plan: Plan, number: int) -> tuple[TuningFile, float]:

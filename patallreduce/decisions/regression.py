@@ -2,8 +2,10 @@
 
 Gaussian process regression of the logarithm of a time over the model's, over that of the size. The
 methods of a collective share one deviation from the model (as of ranks that have to share cores),
-each has one of its own beside it, and a cut one more at each size. So what was measured at one size
-tells of those near it, and of other methods there.
+each has one of its own beside it, and some of whatever size take longer or shorter by as much (by
+what messages cost processors, which the model does not know). A cut has one more, which lasts as
+long and is nearly that of as many segments. So what was measured at one size tells of those near
+it, and of other methods there.
 
 Deviations are smooth but for kinks, as where a transport sends longer messages in another way:
 their covariance is Matern's of 3/2. Such of a squared exponential takes a kink for bad luck. Where
@@ -39,8 +41,10 @@ class Deviations(NamedTuple):
         shared: By all methods of a collective.
         shared_octaves: As long as these last.
         own: By each method beside that.
-        own_octaves: As long as these last.
-        cut: By each cut at each size.
+        own_octaves: As long as these last, and those by cuts.
+        own_s: By each method at all sizes alike, in seconds.
+        cut: By each cut beside that.
+        cut_octaves: So many times more segments are another cut.
         rest: Of what is measured without end.
         correlation: Of points so many lengths apart.
     """
@@ -49,7 +53,9 @@ class Deviations(NamedTuple):
     shared_octaves: float = 6.0
     own: float = 0.25
     own_octaves: float = 4.0
+    own_s: float = 5e-5
     cut: float = 0.06
+    cut_octaves: float = 1.0
     rest: float = 0.03
     correlation: Callable[[torch.Tensor], torch.Tensor] = _matern
 
@@ -57,22 +63,27 @@ class Deviations(NamedTuple):
         """Between every two."""
         apart = ones.octaves[:, None] - others.octaves
         same = ones.algorithms[:, None] == others.algorithms
-        alike = same & (ones.cuts[:, None] == others.cuts) & (others.cuts > 0) & (apart == 0)
+        cut = same & ones.cut[:, None] & others.cut
+        alike = self.correlation(apart / self.own_octaves) * self.correlation(
+            (ones.segments[:, None] - others.segments) / self.cut_octaves
+        )
         return (
             self.shared**2 * self.correlation(apart / self.shared_octaves)
             + self.own_covariance(ones, others)
-            + alike * self.cut**2
+            + cut * alike * self.cut**2
         )
 
     def own_covariance(self, ones: _Points, others: _Points) -> torch.Tensor:
         """Between every two, of what is the method's own."""
         apart = ones.octaves[:, None] - others.octaves
         same = ones.algorithms[:, None] == others.algorithms
-        return same * self.own**2 * self.correlation(apart / self.own_octaves)
+        lasting = self.own**2 * self.correlation(apart / self.own_octaves)
+        return same * (lasting + self.own_s**2 / (ones.prices_s[:, None] * others.prices_s))
 
     def variances(self, of: _Points) -> torch.Tensor:
         """Of each, before anything is measured."""
-        return self.shared**2 + self.own**2 + (of.cuts > 0) * self.cut**2
+        own = self.own**2 + (self.own_s / of.prices_s) ** 2
+        return self.shared**2 + own + of.cut * self.cut**2
 
 
 USUAL = Deviations()
@@ -95,7 +106,9 @@ class Estimate(NamedTuple):
 class _Points(NamedTuple):
     octaves: torch.Tensor
     algorithms: torch.Tensor
-    cuts: torch.Tensor  # bytes per segment; 0: uncut
+    cut: torch.Tensor  # whether it is
+    segments: torch.Tensor  # of a cut: the logarithm of how many
+    prices_s: torch.Tensor  # by the model
 
 
 class Regression:
@@ -205,8 +218,14 @@ class Regression:
         return _Points(
             _tensor([math.log2(max(case.message_bytes, 1)) for case, _ in of]),
             torch.tensor(names, dtype=torch.int64),
-            torch.tensor([method.segment_bytes for _, method in of], dtype=torch.int64),
+            torch.tensor([m.segment_bytes > 0 for _, m in of], dtype=torch.bool),
+            _tensor([_segments(case, method) for case, method in of]),
+            _tensor([self._prices(case)[Method(method.algorithm)] for case, method in of]),
         )
+
+
+def _segments(case: Case, method: Method) -> float:
+    return math.log2(max(case.message_bytes, 1) / (method.segment_bytes or case.message_bytes or 1))
 
 
 def _tensor(values: Sequence[float]) -> torch.Tensor:

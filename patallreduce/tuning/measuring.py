@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -56,6 +57,11 @@ def in_flight(case: Case) -> int:
     return min(max(fitting, _LEAST_IN_FLIGHT), _MOST_IN_FLIGHT)
 
 
+def _one_by_one(call: Callable[[torch.Tensor], object], tensors: list[torch.Tensor]) -> None:
+    for tensor in tensors:
+        call(tensor)
+
+
 class Measuring:
     """Collective: all ranks call it with the same arguments, while nothing else runs."""
 
@@ -76,13 +82,14 @@ class Measuring:
             ScheduleError: No such algorithm.
         """
         tensors = [self._filled(case) for _ in range(in_flight(case))]
+        run = self._way(case, method, segments)  # not timed
         own_s = [0.0]  # > 0 before them if the first result is wrong
-        for run in range(repeats if repeats == 1 else repeats + 1):
+        for number in range(repeats if repeats == 1 else repeats + 1):
             self._comm.barrier()
             start_s = time.monotonic()
-            self._run(case, method, tensors, segments)
+            run(tensors)
             own_s.append((time.monotonic() - start_s) / len(tensors))
-            if run == 0:
+            if number == 0:
                 own_s[0] = float(not all(self._is_right(case, tensor) for tensor in tensors))
         wrong, *seconds = self._over_ranks(own_s, "max")
         if wrong:
@@ -105,18 +112,16 @@ class Measuring:
         self._comm.all_reduce(shared, op, _usual("all_reduce"), segments=1)
         return [float(value) for value in shared]
 
-    def _run(
-        self, case: Case, method: Method, tensors: list[torch.Tensor], segments: int | None
-    ) -> None:
+    def _way(
+        self, case: Case, method: Method, segments: int | None
+    ) -> Callable[[list[torch.Tensor]], None]:
         if method == GLOO:
-            for tensor in tensors:
-                _BY_GLOO[case.collective](tensor)
-            return
+            return partial(_one_by_one, _BY_GLOO[case.collective])
         comm = self._comm
         algorithm = method.algorithm
         if segments is None:
             rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
-            size = (tensors[0].numel(), tensors[0].element_size())
+            size = (elements_of(case), ELEMENT_BYTES)
             nodes = comm.session.nodes
             ruled = by_rule(
                 rules, case.collective, *size, ranks=comm.ranks, nodes=nodes, link=comm.link
@@ -124,7 +129,10 @@ class Measuring:
             assert ruled is not None
             algorithm, segments = ruled
         asked = Arguments(algorithm=algorithm, segments=segments, collective=case.collective)
-        for work in [comm.session.run(tensor, asked) for tensor in tensors]:
+        return partial(self._together, asked)
+
+    def _together(self, asked: Arguments, tensors: list[torch.Tensor]) -> None:
+        for work in [self._comm.session.run(tensor, asked) for tensor in tensors]:
             work.wait()
 
     # Small whole numbers: their sums are exact, in any order.

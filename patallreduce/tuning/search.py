@@ -64,15 +64,24 @@ class Search:
         self._found: dict[Case, list[tuple[float, Work]]] = {}
 
     def following(self, times: Times, left_s: float) -> list[Work]:
-        """The next few, one of a case, that take no longer than `left_s`; []: nothing is left."""
+        """The next few that take no longer than `left_s`; []: nothing is left.
+
+        Those of a case follow each other: what is fast or slow for a while then meets all of them.
+        """
         self._look(times)
-        promise = itemgetter(0)
-        affordable = (
-            [one for one in of_case if one[1].about_s <= left_s] for of_case in self._found.values()
-        )
-        best = [max(of_case, key=promise) for of_case in affordable if of_case]
-        best.sort(key=promise, reverse=True)
-        works = [work for promised, work in best if promised >= _NEARLY * best[0][0]]
+        promise = itemgetter(1)
+        by_case = []
+        for found in self._found.values():
+            affordable = [(work, promised) for promised, work in found if work.about_s <= left_s]
+            if affordable:
+                by_case.append(dict(sorted(affordable, key=promise)))  # of equal works the best
+        by_case.sort(key=lambda promises: max(promises.values()), reverse=True)
+        works = [
+            work
+            for promises in by_case
+            for work, promised in promises.items()
+            if promised >= _NEARLY * max(by_case[0].values())
+        ]
         ends_s = list(accumulate(work.about_s for work in works))
         return works[: max(bisect_right(ends_s, min(left_s, _TOGETHER_S)), 1)]
 
@@ -112,7 +121,7 @@ class Search:
             lost = _lost(*pair)
             if lost < _SURE:
                 continue
-            unsure = method if estimates[method].error >= estimates[fastest].error else fastest
+            unsure = method if estimates[method].error > estimates[fastest].error else fastest
             work = work_of(case, unsure, estimates[unsure].seconds)
             after = regression.error_after(case, unsure, estimates[unsure])
             errors = sorted(one.error for one in pair)

@@ -38,6 +38,18 @@ SELECTION = [
         "(single**2 / goes)",
     ),
     Mutant(
+        "what a method's messages cost is a matter of octaves",
+        REGRESSION,
+        "(lasting + self.own_s**2 / (ones.prices_s[:, None] * others.prices_s))",
+        "lasting",
+    ),
+    Mutant(
+        "a cut tells of its own size only",
+        REGRESSION,
+        "alike = self.correlation(apart / self.own_octaves) * self",
+        "alike = (apart == 0) * self",
+    ),
+    Mutant(
         "a kink between two sizes is where the regression has it",
         REGRESSION,
         " + self._kinks(asked)",

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import groupby
 
 import patallreduce as pat
 from patallreduce.decisions.times import Case, Method, Times
@@ -116,6 +117,20 @@ def test_what_is_measured_together_is_of_several_cases_and_takes_little():
     search = Search([case_of(4096 << n) for n in range(12)], LINK)
     for left_s, most_s in ((math.inf, 0.2), (2e-3, 2e-3)):
         works = search.following(Times(), left_s)
-        assert len({work.case for work in works}) == len(works)
+        assert len({(work.case, work.method) for work in works}) == len(works)
         assert sum(work.about_s for work in works) <= most_s
-    assert len(search.following(Times(), math.inf)) > 1
+    assert len({work.case for work in search.following(Times(), math.inf)}) > 1
+
+
+def test_those_of_a_case_that_may_be_the_fastest_follow_each_other():
+    cases = [case_of(4096 << n) for n in range(6)]
+    search, times, most = Search(cases, LINK), Times(), 0
+    for _ in range(10):
+        following = search.following(times, math.inf)
+        of = [work.case for work in following]
+        assert len([case for case, _ in groupby(of)]) == len(set(of))
+        most = max(most, *Counter(of).values())
+        for work in following:
+            price_s = search.prices_s[work.case][Method(work.method.algorithm)]
+            times.add(work.case, work.method, [price_s] * 3)
+    assert most > 1

@@ -1,11 +1,13 @@
 """`tune`: what it measures on all ranks, what it keeps, and the rules that follow."""
 
 import math
+import time
 
 import pytest
 
 import patallreduce as pat
 from patallreduce.commands.tune import shown
+from patallreduce.communicator.calls import by_rule
 from patallreduce.decisions.machine import processor
 from patallreduce.decisions.rules import FileRule, TuningFile, load
 from patallreduce.decisions.times import Case, Method, Times, read_times
@@ -31,6 +33,19 @@ def test_every_method_that_is_searched_gives_right_results(communicators, collec
     assert len(results[0]) > 1
     assert results[0] == results[1] == results[2]  # of the last rank
     assert all(value > 0 for values in results[0].values() for value in values)
+
+
+def test_to_find_how_a_message_is_cut_takes_no_measured_time(communicators, monkeypatch):
+    def slow(*found_for, **of):
+        time.sleep(1)
+        return by_rule(*found_for, **of)
+
+    monkeypatch.setattr("patallreduce.tuning.measuring.by_rule", slow)
+    case = Case("all_reduce", 2, 2, 4096, False)
+    [seconds, _] = on_threads(
+        communicators(2), lambda comm: Measuring(comm).seconds(case, Method("ring"), 3)
+    )
+    assert min(seconds) < 0.5
 
 
 def test_what_is_wrong_is_not_counted(communicators, monkeypatch):
