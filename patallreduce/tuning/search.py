@@ -79,7 +79,7 @@ class Search:
         works = [
             work
             for promises in by_case
-            for work, promised in promises.items()
+            for work, promised in reversed(promises.items())
             if promised >= _NEARLY * max(by_case[0].values())
         ]
         ends_s = list(accumulate(work.about_s for work in works))

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double timeout_s = 30, interval_s = 0.5, look_s = 0.02;
 
-// Ranks that have waited since 0 for what never comes; `stopped`, if any, stops at 2 s. Others ask
+// Ranks that wait, since 1 s, for what never comes; `stopped`, if any, stops at 2 s. Others ask
 // and answer at once. Checks that asks are few at any time, and that only who stopped is silent.
 void wait_together(int ranks, int stopped, Random& random) {
   const Call call;

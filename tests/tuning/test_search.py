@@ -130,6 +130,8 @@ def test_those_of_a_case_that_may_be_the_fastest_follow_each_other():
         of = [work.case for work in following]
         assert len([case for case, _ in groupby(of)]) == len(set(of))
         most = max(most, *Counter(of).values())
+        promised = {work: promise for promise, work in sorted(search._found[of[0]])}
+        assert promised[following[0]] == max(promised.values())
         for work in following:
             price_s = search.prices_s[work.case][Method(work.method.algorithm)]
             times.add(work.case, work.method, [price_s] * 3)
