@@ -26,6 +26,7 @@ from benchmarks.lab.plan import Record, write_records
 from patallreduce.decisions.regression import USUAL, Deviations, Regression
 from patallreduce.decisions.times import Case, Method, read_times
 from patallreduce.pricing.link import Link
+from patallreduce.pricing.networks import frozen
 from patallreduce.tuning.search import prices_of, series_of
 
 FACTORS = (0.7, 1.4)
@@ -57,7 +58,7 @@ def choices() -> Iterator[tuple[str, Deviations]]:
 def log_likelihood(file: Path, deviations: Deviations) -> tuple[float, int]:
     """Of all that the file tells, collective by collective; and how many medians that are."""
     machine, times = _read(file)
-    link = Link(machine["link"]["latency_s"], machine["link"]["bytes_per_s"])
+    link = Link(**{name: frozen(value) for name, value in machine["link"].items()})
     series: dict[tuple[str, bool], list[Case]] = {}
     for case in times.cases():
         series.setdefault(series_of(case), []).append(case)

@@ -22,6 +22,7 @@ def cases(draw):
         port_share=draw(st.sampled_from([0.0, 0.25, 1.0])),
         partners=draw(st.sampled_from([1, 1, 2.5, 20])),
         burst_bytes=draw(st.sampled_from([0, 0, 500, 33_000, 1 << 20])),
+        processors=draw(st.sampled_from([0, 0, 0, 1, 2, 5, 20])),
     )
     message_bytes = draw(st.sampled_from([0, 1, 1000, 1 << 16, 1 << 22]))
     scale = link.transfer_s(message_bytes) + link.latency_s

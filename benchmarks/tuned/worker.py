@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import torch.distributed as dist
 
@@ -26,7 +27,6 @@ from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 
 from .ways import (
-    MOST_TURNS,
     Turns,
     Way,
     by_model,
@@ -41,9 +41,32 @@ from .ways import (
 MOST_SLOWER = 1.5  # than the fastest so far, by the model: the others are not measured
 NEAR = 1.25  # of the fastest, by one go: may be as fast
 FIRST_S, FIRST_REPEATS = 0.05, 100  # of that go, where it is short
-# What is judged in a moment is judged by that moment: all sizes take turns in some rounds.
-ROUNDS = 4
-TURNS = Turns(1.0 / ROUNDS, turns=16 // ROUNDS, repeats=2, most=MOST_TURNS // ROUNDS)
+# What is judged in a moment is judged by that moment, short calls above all, which may take twice
+# as long for a second: all sizes take turns in some rounds.
+ROUNDS, SHORT_S = 16, 0.003
+ROUNDS_OF_LONG = 4  # a divisor
+JUDGED_S, MOST_TURNS = 1.0, 512  # of each way, in all
+
+
+class Judged(NamedTuple):
+    """A size held out: who chose which ways, the least seconds, and those of each way's turns."""
+
+    case: Case
+    choices: dict[str, list[Way]]
+    best_s: float
+    turns_s: dict[Way, list[float]]
+
+    @property
+    def rounds(self) -> int:
+        """In how many it takes part."""
+        return ROUNDS if self.best_s < SHORT_S else ROUNDS_OF_LONG
+
+    def take_turns(self, measuring: Measuring) -> None:
+        """Measure one round."""
+        turns = Turns(JUDGED_S / self.rounds, turns=4, repeats=2, most=MOST_TURNS // self.rounds)
+        found = taking_turns(measuring, self.case, self.turns_s, self.best_s, turns)
+        for way, seconds in found.items():
+            self.turns_s[way] += seconds
 
 
 def records(plan: Plan) -> Iterator[Record]:
@@ -63,15 +86,17 @@ def records(plan: Plan) -> Iterator[Record]:
         turns_s: dict[Way, list[float]] = {
             way: [] for way in near.union(*(choices[who] for who in choices))
         }
-        judged.append((case, choices, best_s, turns_s))
-    for _ in range(ROUNDS):
-        for case, _, best_s, turns_s in judged:
-            for way, found_s in taking_turns(measuring, case, turns_s, best_s, TURNS).items():
-                turns_s[way] += found_s
+        judged.append(Judged(case, choices, best_s, turns_s))
+    for number in range(ROUNDS):
+        for one in judged:
+            if number % (ROUNDS // one.rounds) == 0:
+                one.take_turns(measuring)
     for case, choices, _, turns_s in judged:
         yield {
             **case._asdict(),
-            "turns_s": {text_of(way): turns_s[way] for way in sorted(turns_s)},
+            "turns_s": {
+                text_of(way): [round(s, 8) for s in turns_s[way]] for way in sorted(turns_s)
+            },
             "chosen": {who: list(map(text_of, found)) for who, found in choices.items()},
             "network": plan["network"],
             "budget_s": plan["budget_s"],

@@ -19,6 +19,7 @@ class pybind11::detail::type_caster<patallreduce::pricing::Link> {
     value.port_share = link.attr("port_share").cast<double>();
     value.partners = link.attr("partners").cast<double>();
     value.burst_bytes = link.attr("burst_bytes").cast<double>();
+    value.processors = link.attr("processors").cast<int>();
     value.ports = link.attr("widths").cast<std::vector<std::int32_t>>();
     return true;
   }

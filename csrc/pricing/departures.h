@@ -81,17 +81,19 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
   const double bytes = bytes_of(rank).of(step);
   const Cost& price = cost_of(rank, step.peer, bytes);
   double start_s = now_s_;
-  if (has_overheads() && price.send_s > 0)
-    start_s = work(rank, price.send_s, step.record) - price.send_s;
+  const int pieces = steps_.pieces(rank);
+  if (has_overheads() && price.send_s > 0) {
+    const double send_s = price.send_s + (pieces - 1) * price.before_s;
+    start_s = work(rank, send_s, step.record) - send_s;
+  }
   Port& port = port_of(rank);
   Port& peer = port_of(step.peer);
-  if (peer.receives_until_s > start_s) {
+  if (!shares_processors() && peer.receives_until_s > start_s) {
     start_s = peer.receives_until_s;
     step.record = peer.receive_record;
   }
   const bool far = through_uplinks(rank, step.peer);
   if (far) start_s = take_uplinks(rank, step.peer, start_s, bytes, step.record);
-  const int pieces = steps_.pieces(rank);
   const double begin_s = start_s + pieces * price.before_s;
   const bool ahead = burst_s_ > 0 && !network_.same_node(rank, step.peer);
   const double until_s =

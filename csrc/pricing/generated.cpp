@@ -36,7 +36,8 @@ Account simulate_generated(const StepSource& source, std::uint64_t message_bytes
     return account;
   };
   const auto segments = static_cast<std::uint64_t>(source.problem().segments);
-  const bool independent = !network.shared_ports && !network.has_uplinks();
+  const bool independent =
+      !network.shared_ports && !network.has_uplinks() && processors(network) == 0;
   const bool none_left_out = message_bytes == 0 || message_bytes >= segments;
   if (independent && none_left_out && least_flight_s(network, 0) > 0 &&
       !accounting.in_order_of_time) {

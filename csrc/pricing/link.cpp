@@ -65,6 +65,8 @@ void check(const Link& link) {
              "link: expected partners >= 1, got ", link.partners);
   PATR_CHECK(std::isfinite(link.burst_bytes) && link.burst_bytes >= 0, ScheduleError,
              "link: expected burst_bytes >= 0, got ", link.burst_bytes);
+  PATR_CHECK(link.processors >= 0, ScheduleError, "link: expected processors >= 0, got ",
+             link.processors);
   double previous_bytes = 0;
   for (const auto& [bytes, seconds] : link.transfers_s) {
     require("size in transfers_s", bytes);

@@ -27,6 +27,9 @@ struct Link {
   double partners = 1;
   // What a port that has rested lets through at once, each direction (a token bucket).
   double burst_bytes = 0;
+  // How many processors all ranks share, where no port but processors move messages, half of each
+  // at either end, and sums wait for them, too: shared memory. 0: ports move them.
+  int processors = 0;
 
   double transfer_s(double message_bytes) const;
   // Of the widest port, over the narrowest's.

@@ -49,7 +49,8 @@ double served_s(Turns turns, double until_s) {
 double broadcast_s(std::size_t ranks, const Link& link) {
   std::priority_queue<double, std::vector<double>, std::greater<>> heard_s;  // by another rank
   heard_s.push(link.latency_s);
-  const double apart_s = link.partners > 1 ? 0 : link.port_share * link.latency_s;
+  const double apart_s =
+      link.partners > 1 ? 0 : link.port_share * link.latency_s / (link.processors > 0 ? 2 : 1);
   double now_s = 0;
   for (std::size_t told = 1; told < ranks; ++told) {
     now_s = heard_s.top();
@@ -83,7 +84,8 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
   if (ports.empty()) {
     // Single connections hold nothing up that a port lets through at once.
     const double others = burst_s > 0 ? HUGE_VAL : std::max(static_cast<double>(ranks) - 1, 1.0);
-    ports.assign(ranks, most_bytes_per_s(link) * std::min(link.partners, others));
+    const double ends = link.processors > 0 ? 2 : 1;  // each has half of a message's work
+    ports.assign(ranks, most_bytes_per_s(link) * std::min(link.partners, others) * ends);
     check_ports(link, static_cast<int>(ranks));
     for (std::size_t rank = 0; rank < link.ports.size(); ++rank)
       ports[rank] *=
@@ -92,7 +94,10 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
   PATR_CHECK(ports.size() == ranks && *std::min_element(ports.begin(), ports.end()) > 0,
              ScheduleError, "lower bound: expected a port > 0 bytes/s for each of ", ranks,
              " ranks, got ", ports.size());
-  const double all_ports = std::accumulate(ports.begin(), ports.end(), 0.0);
+  double all_ports = std::accumulate(ports.begin(), ports.end(), 0.0);
+  if (link.processors > 0)
+    all_ports =
+        std::min(all_ports, link.processors * *std::max_element(ports.begin(), ports.end()) / 2);
   LowerBound bound{std::vector<double>(ranks, -HUGE_VAL), -HUGE_VAL};
   std::vector<double> bytes, lasts_s;
   for (std::size_t b = 0; b < buckets; ++b) {

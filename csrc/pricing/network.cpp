@@ -21,6 +21,11 @@ double look_up(const SizeTable& table, double bytes) {
 }
 
 Cost cost_of(const Link& link, double bytes) {
+  if (link.processors > 0) {
+    const double before_s = link.port_share * link.latency_s / 2;
+    const double transfer_s = link.transfer_s(bytes) / 2, end_s = before_s + transfer_s;
+    return {before_s, transfer_s, (1 - link.port_share) * link.latency_s, end_s, end_s};
+  }
   return {link.port_share * link.latency_s, link.transfer_s(bytes),
           (1 - link.port_share) * link.latency_s, 0, 0};
 }
@@ -132,10 +137,16 @@ double port_s(const Network& network, std::int32_t rank, double message_bytes) {
   return network.has_uplinks() ? std::max(own_s, uplink_s(network, rank, message_bytes)) : own_s;
 }
 
+int processors(const Network& network) {
+  const Link* const link = std::get_if<Link>(&network.models.front());
+  return link ? link->processors : 0;
+}
+
 double burst_s(const Network& network) {
   const Link* const link = std::get_if<Link>(&network.models.front());
   const double bytes = network.burst_bytes > 0 || !link ? network.burst_bytes : link->burst_bytes;
-  return bytes > 0 ? cost(network.models.front(), bytes).transfer_s : 0;
+  if (bytes == 0 || processors(network) > 0) return 0;  // there is no port
+  return cost(network.models.front(), bytes).transfer_s;
 }
 
 double partners(const Network& network) {
@@ -172,6 +183,16 @@ void check(const Network& network, int ranks) {
                "network: expected an uplink_bytes_per_s for each node up to ", last, ", got ",
                network.uplink_bytes_per_s.size());
   }
+  const int shared = processors(network);
+  for (const Model& model : network.models) {
+    const Link* const link = std::get_if<Link>(&model);
+    PATR_CHECK((link ? link->processors : 0) == shared, ScheduleError,
+               "network: expected as many processors in every link, got ", shared, " and ",
+               link ? link->processors : 0);
+  }
+  PATR_CHECK(shared == 0 || network.node_of.empty(), ScheduleError,
+             "network: expected no nodes where processors move all messages, got ", shared,
+             " processors");
   require("burst_bytes", network.burst_bytes, true);
   require("call_s", network.call_s, true);
 }

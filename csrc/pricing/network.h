@@ -89,9 +89,11 @@ Cost cost(const Network& network, std::int32_t from, std::int32_t to, double mes
 double uplink_s(const Network& network, std::int32_t rank, double message_bytes);
 double port_s(const Network& network, std::int32_t rank, double message_bytes);
 
-// How long the first model's port takes for what it lets through at once, and its partners.
+// Of the first model: how long its port takes for what it lets through at once, and its partners;
+// how many processors move all messages, or 0.
 double burst_s(const Network& network);
 double partners(const Network& network);
+int processors(const Network& network);
 
 // Throws ScheduleError, naming the field, for what makes no sense with so many ranks.
 void check(const Network& network, int ranks);

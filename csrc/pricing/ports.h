@@ -94,6 +94,11 @@ class Ports {
     double done_s;
   };
 
+  struct Processor {  // of those that all ranks share
+    double works_until_s = -HUGE_VAL;
+    std::int32_t record = -1;
+  };
+
   struct Uplink {
     double out_until_s = -HUGE_VAL, in_until_s = -HUGE_VAL;
     std::int32_t out_record = -1, in_record = -1;
@@ -134,11 +139,14 @@ class Ports {
   void sent(std::int32_t rank, std::int32_t n);
 
   // Of what only networks and accounts have, a clock for one link has nothing to ask.
-  bool shares_ports() const { return Steps::on_networks && network_.shared_ports; }
+  bool shares_ports() const {
+    return Steps::on_networks && network_.shared_ports && !shares_processors();
+  }
+  bool shares_processors() const { return !Steps::paced && !processors_.empty(); }
   bool through_uplinks(std::int32_t from, std::int32_t to) const {
     return Steps::on_networks && !uplinks_.empty() && !network_.same_node(from, to);
   }
-  bool has_overheads() const { return Steps::on_networks && overheads_; }
+  bool has_overheads() const { return (Steps::on_networks && overheads_) || shares_processors(); }
   bool has_calls() const { return Steps::on_networks && network_.call_s > 0; }
   bool has_rendezvous() const { return Steps::on_networks && !network_.posted_before_arrival; }
   bool records() const { return Steps::on_networks && accounting_.critical_path; }
@@ -172,10 +180,28 @@ class Ports {
   double work(std::int32_t rank, double seconds, std::int32_t& cause) {
     Port& port = port_of(rank);
     if (port.works_until_s > now_s_) cause = port.work_record;
-    port.works_until_s = std::max(now_s_, port.works_until_s) + seconds;
+    double begin_s = std::max(now_s_, port.works_until_s);
+    if (shares_processors()) {
+      Processor& processor = processor_at(begin_s);
+      if (processor.works_until_s > begin_s) {
+        begin_s = processor.works_until_s;
+        cause = processor.record;
+      }
+      processor = {begin_s + seconds, cause};
+    }
+    port.works_until_s = begin_s + seconds;
     port.work_record = cause;
     if (Steps::on_networks) account_.works_s[rank] += seconds;
     return port.works_until_s;
+  }
+
+  // Of those that are free then, the last one that worked; else the next one that is free.
+  Processor& processor_at(double begin_s) {
+    const auto sooner = [&](const Processor& a, const Processor& b) {
+      const double a_s = a.works_until_s, b_s = b.works_until_s;
+      return a_s <= begin_s && b_s <= begin_s ? a_s > b_s : a_s < b_s;
+    };
+    return *std::min_element(processors_.begin(), processors_.end(), sooner);
   }
 
   const Cost& cost_of(std::int32_t from, std::int32_t to, double bytes) {
@@ -237,6 +263,7 @@ class Ports {
   Flows flows_;
   std::vector<Line> to_peers_;              // by channel, where ports are shared
   std::vector<Uplink> uplinks_;             // per node
+  std::vector<Processor> processors_;       // that ranks share; none: each rank has its own
   std::vector<double> reduce_bytes_per_s_;  // by model
   double cost_bytes_ = -1;
   Cost cost_{};
@@ -267,6 +294,7 @@ Ports<Steps>::Ports(Steps& steps, std::vector<SegmentBytes> bytes, const Network
   for (const Model& model : network.models)
     reduce_bytes_per_s_.push_back(reduce_bytes_per_s(model));
   if (network.has_uplinks()) uplinks_.resize(network.uplink_bytes_per_s.size());
+  processors_.resize(std::size_t(processors(network)));
   account_.sends_s.assign(ranks_.size(), 0);
   account_.receives_s.assign(ranks_.size(), 0);
   account_.works_s.assign(ranks_.size(), 0);

@@ -43,10 +43,13 @@ void Ports<Steps>::land(std::int32_t where, std::int32_t which) {
     const auto message = steps_.landing(where, which);
     const SegmentBytes& bytes = bytes_of(message.to);
     if (!bytes.leaves_out(message)) {
-      const double receive_s = cost_of(message.from, message.to, bytes.of(message)).receive_s;
+      const Cost price = cost_of(message.from, message.to, bytes.of(message));
+      const int pieces = steps_.pieces(message.to);
+      const double receive_s = price.receive_s + (pieces - 1) * price.before_s;
       if (receive_s > 0) {
-        const double until_s = work(message.to, receive_s, message.record);
-        return push(message.to, until_s, What::received, where, which);
+        const double piece_s = receive_s / pieces;  // the first, which others need not wait for
+        const double until_s = work(message.to, receive_s, message.record) - receive_s + piece_s;
+        return push(message.to, std::max(until_s, now_s_ + piece_s), What::received, where, which);
       }
     }
   }

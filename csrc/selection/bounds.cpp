@@ -32,6 +32,7 @@ double least_pace_s(const IterationForecast& forecast, int ranks, const Link& li
   for (const Bucket& bucket : forecast.buckets)
     transfer_s += link.transfer_s(static_cast<double>(bucket.bytes));
   double ports = ranks;  // in the narrowest's
+  if (link.processors > 0) ports = std::min(2 * ports, double(link.processors));
   if (!link.ports.empty())
     ports = std::accumulate(link.ports.begin(), link.ports.end(), 0.0) /
             *std::min_element(link.ports.begin(), link.ports.end());
@@ -41,7 +42,7 @@ double least_pace_s(const IterationForecast& forecast, int ranks, const Link& li
 
 double least_end_s(const IterationForecast& forecast, const Way& way, const Link& link) {
   const auto& estimate = way.algorithm->pricing.estimate;
-  if (!estimate) return -HUGE_VAL;
+  if (!estimate || link.processors > 0) return -HUGE_VAL;  // it knows of ports
   std::vector<double> arrivals_s = forecast.arrivals_s.back();
   if (way.algorithm->uses == algorithms::Uses::order)
     std::sort(arrivals_s.begin(), arrivals_s.end());

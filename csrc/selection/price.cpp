@@ -114,7 +114,7 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
     if (candidate.uses == Uses::real_order && !patterns.doubtful())
       continue;  // it is the forecast's
     const int segments = segments_for(candidate, ranks_, bucket, link_);
-    if (candidate.pricing.flow) {
+    if (flows(candidate, link_)) {
       if (ranks_ > most_flowing_ranks) continue;
       all.push_back({schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s),
                      flowed_s(candidate, segments, bucket, patterns)});
@@ -125,8 +125,8 @@ std::vector<Priced> Pricer::price(const Bucket& bucket, const PatternClass& patt
       estimate_s = estimated_s(candidate, segments, bucket, patterns);
       if (all.empty()) safe_s = estimate_s;
     }
-    const bool simulates =
-        ranks_ <= most_simulated_alone && (!has_estimate || estimate_s <= hopeless * safe_s);
+    const bool hopes = estimate_s <= hopeless * safe_s || link_.processors > 0;  // not of ports
+    const bool simulates = ranks_ <= most_simulated_alone && (!has_estimate || hopes);
     if (!simulates && !has_estimate) continue;
     ScheduleKey key = schedules_.key_of(candidate, segments, bucket, levels, forecast.arrivals_s);
     const double price_s = simulates ? simulated_s(candidate, key, bucket, patterns) : estimate_s;

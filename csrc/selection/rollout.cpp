@@ -147,7 +147,7 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
     const std::vector<double>& of_all_s =
         ways[b].algorithm->uses == Uses::order ? expected_s.back() : expected_s[b];
     const std::vector<double>& planned_s = ways[b].planned ? of_all_s : together_s;
-    if (ways[b].algorithm->pricing.flow) {
+    if (flows(*ways[b].algorithm, link_)) {
       for (std::vector<double>* const until_s : {&ports.values_until_s, &ports.all_until_s})
         take_later(real_s[b], {}, *until_s);
       take_later(ways[b].algorithm->pricing.flow(planned_s, ports, ways[b].segments,
@@ -164,7 +164,7 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
 
 std::size_t Rollout::messages(const Way& way, std::size_t buckets) {
   const auto ranks = std::size_t(ranks_);
-  if (ranks_ > most_simulated_ranks || way.algorithm->pricing.flow) return 0;
+  if (ranks_ > most_simulated_ranks || flows(*way.algorithm, link_)) return 0;
   if (way.algorithm->uses == Uses::times) return 2 * ranks * (ranks - 1) * buckets;
   return schedules_.prepared(*way.algorithm, coarse(way, ranks_)).messages() * buckets;
 }

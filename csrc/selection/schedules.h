@@ -37,6 +37,11 @@ std::vector<double> chain_begins_s(const std::vector<double>& arrivals_s, double
 // From here on no rank has messages for all others at once: measured are 32.
 constexpr int most_flowing_ranks = 64;
 
+// Whether its messages are priced as flows that share ports; else it is simulated.
+inline bool flows(const Algorithm& algorithm, const Link& link) {
+  return algorithm.pricing.flow && link.processors == 0;
+}
+
 class Schedules {
  public:
   Schedules(int ranks, const Link& link) : ranks_(ranks), link_(link) {}

@@ -58,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a port that has rested lets through at once (default 0)",
     )
     case.add_argument(
+        "--processors",
+        type=int,
+        default=0,
+        help="that all ranks share and that move messages, where no ports do (default 0: ports do)",
+    )
+    case.add_argument(
         "--ports",
         type=_read(_parse_port),
         nargs="+",

@@ -25,6 +25,7 @@ def bucket_of(options: argparse.Namespace, ranks: int, message_bytes: int) -> Bu
         ports=tuple(port / min(ports) for port in ports),
         partners=options.partners,
         burst_bytes=options.burst,
+        processors=options.processors,
     )
     return Bucket(
         ranks,
@@ -76,4 +77,5 @@ def network_text(bucket: Bucket) -> str:
     nodes = f"{bucket.nodes} nodes, " if bucket.node_of else ""
     partners = f" ({link.partners:g} partners fill a port)" if link.partners > 1 else ""
     burst = f", {link.burst_bytes / 1024:.3g} KiB at once" if link.burst_bytes else ""
-    return f"{nodes}{ports}{partners}{burst}, {link.latency_s * 1e6:g} us"
+    by = f", by {link.processors} processors" if link.processors else ""
+    return f"{nodes}{ports}{by}{partners}{burst}, {link.latency_s * 1e6:g} us"

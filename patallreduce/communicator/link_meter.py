@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ _MOST_BYTES = 64 << 20
 _REPEATS = 3
 _ALIGNED_BYTES = 64  # segments are cut there
 _NOTHING = torch.zeros(0, dtype=torch.uint8)
+_MOST_PROCESSORS = 1024  # of a host
 _MOST_AT_ONCE = 64  # more ranks never send to all others at once (selection/schedules.h)
 
 
@@ -41,8 +43,8 @@ class LinkMeter:
         timeout_s: Deadline of each collective.
         nodes: (P,) the node of each rank; (): no two share one. Otherwise the link between nodes is
             measured, each with one of its ranks.
-        ports: Whether messages go through any. In shared memory there are none, and what seemed to
-            be one would be a processor that ranks share.
+        ports: Whether messages go through any. In shared memory there are none: the processors
+            that ranks share move them.
     """
 
     def __init__(
@@ -76,6 +78,8 @@ class LinkMeter:
             if self._ports:
                 link = self._with_partners(self._with_ports(link))
                 link = replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
+            else:
+                link = self._with_processors(link)
             if not with_port_share and link.latency_s < LONG_S:
                 return link
             return replace(link, port_share=measure_port_share(link, self._round_s))
@@ -145,6 +149,20 @@ class LinkMeter:
         if link.ports or self._nodes or not 2 < self._ranks <= _MOST_AT_ONCE:
             return link
         return replace(link, partners=measure_partners(link, self._ranks, self._swap_s))
+
+    def _with_processors(self, link: Link) -> Link:
+        """The same, of a message that has them for itself; all ranks are busy while one is sent."""
+        usable = torch.zeros(_MOST_PROCESSORS, dtype=torch.float64)
+        usable[[n for n in os.sched_getaffinity(0) if n < _MOST_PROCESSORS]] = 1.0
+        self._run(usable, "max", _core.table_key(usable.nbytes, self._ranks))
+        processors = max(int(usable.sum()), 1)
+        faster = max(self._ranks / processors, 1.0)
+        return replace(
+            link,
+            bytes_per_s=link.bytes_per_s * faster,
+            transfers_s=tuple((size, seconds / faster) for size, seconds in link.transfers_s),
+            processors=processors,
+        )
 
     def _swap_s(self, block_bytes: int) -> float:
         """Seconds until every rank has a block of every other one; the mean, as of a round."""

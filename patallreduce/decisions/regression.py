@@ -2,10 +2,8 @@
 
 Gaussian process regression of the logarithm of a time over the model's, over that of the size. The
 methods of a collective share one deviation from the model (as of ranks that have to share cores),
-each has one of its own beside it, and some of whatever size take longer or shorter by as much (by
-what messages cost processors, which the model does not know). A cut has one more, which lasts as
-long and is nearly that of as many segments. So what was measured at one size tells of those near
-it, and of other methods there.
+each has one of its own beside it. A cut has one more, which lasts as long and is nearly that of as
+many segments. So what was measured at one size tells of those near it, and of other methods there.
 
 Deviations are smooth but for kinks, as where a transport sends longer messages in another way:
 their covariance is Matern's of 3/2. Such of a squared exponential takes a kink for bad luck. Where
@@ -42,7 +40,6 @@ class Deviations(NamedTuple):
         shared_octaves: As long as these last.
         own: By each method beside that.
         own_octaves: As long as these last, and those by cuts.
-        own_s: By each method at all sizes alike, in seconds.
         cut: By each cut beside that.
         cut_octaves: So many times more segments are another cut.
         rest: Of what is measured without end.
@@ -53,7 +50,6 @@ class Deviations(NamedTuple):
     shared_octaves: float = 6.0
     own: float = 0.25
     own_octaves: float = 4.0
-    own_s: float = 5e-5
     cut: float = 0.06
     cut_octaves: float = 1.0
     rest: float = 0.03
@@ -77,13 +73,11 @@ class Deviations(NamedTuple):
         """Between every two, of what is the method's own."""
         apart = ones.octaves[:, None] - others.octaves
         same = ones.algorithms[:, None] == others.algorithms
-        lasting = self.own**2 * self.correlation(apart / self.own_octaves)
-        return same * (lasting + self.own_s**2 / (ones.prices_s[:, None] * others.prices_s))
+        return same * self.own**2 * self.correlation(apart / self.own_octaves)
 
     def variances(self, of: _Points) -> torch.Tensor:
         """Of each, before anything is measured."""
-        own = self.own**2 + (self.own_s / of.prices_s) ** 2
-        return self.shared**2 + own + of.cut * self.cut**2
+        return self.shared**2 + self.own**2 + of.cut * self.cut**2
 
 
 USUAL = Deviations()
@@ -108,7 +102,6 @@ class _Points(NamedTuple):
     algorithms: torch.Tensor
     cut: torch.Tensor  # whether it is
     segments: torch.Tensor  # of a cut: the logarithm of how many
-    prices_s: torch.Tensor  # by the model
 
 
 class Regression:
@@ -220,7 +213,6 @@ class Regression:
             torch.tensor(names, dtype=torch.int64),
             torch.tensor([m.segment_bytes > 0 for _, m in of], dtype=torch.bool),
             _tensor([_segments(case, method) for case, method in of]),
-            _tensor([self._prices(case)[Method(method.algorithm)] for case, method in of]),
         )
 
 

@@ -32,10 +32,14 @@ class Link:
             window on a long way.
         burst_bytes: What a port that has rested lets through at once, each direction, >= 0: a token
             bucket, as of virtual machines, containers and of Linux's tc-tbf.
+        processors: How many processors all ranks share, where no port but processors move messages,
+            half of each at either end, and sums wait for them, too: shared memory. Then times and
+            bandwidths are those of a message that has them for itself. 0: ports move them.
 
     Raises:
         ValueError: A value is not a number > 0, `transfers_s` is not ascending, the least of
-            `ports` is not 1, `partners` is less, or `burst_bytes` is no number >= 0.
+            `ports` is not 1, `partners` is less, `burst_bytes` is no number >= 0, or `processors`
+            no whole one.
 
     Source: Hockney, Parallel Computing 20 (1994), 389-398.
     """
@@ -48,6 +52,7 @@ class Link:
     ports: tuple[float, ...] = ()
     partners: float = 1.0
     burst_bytes: float = 0.0
+    processors: int = 0
 
     def __post_init__(self) -> None:
         for name in ("latency_s", "bytes_per_s", "reduce_bytes_per_s"):
@@ -72,6 +77,8 @@ class Link:
             raise ValueError(f"Link.partners: expected 1 or more, got {self.partners}")
         if not 0 <= self.burst_bytes < float("inf"):
             raise ValueError(f"Link.burst_bytes: expected 0 or more, got {self.burst_bytes}")
+        if type(self.processors) is not int or self.processors < 0:
+            raise ValueError(f"Link.processors: expected 0 or more, got {self.processors!r}")
 
     @property
     def widths(self) -> list[int]:

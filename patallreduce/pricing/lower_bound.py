@@ -59,6 +59,9 @@ def lower_bound(
     Ranks that share a node's uplink are bounded as one rank, as late as the node's last: whatever
     the others send before, the last one's data has still to leave, and each other node's to come.
 
+    Where processors move messages, each end has half of the work, so W is half as long; and all
+    processors together move no more than one each.
+
     What a port that has rested lets through at once is taken off: once, as it comes back no faster
     than the port works.
 
@@ -109,7 +112,8 @@ def _of_network(
     for node, one in zip(nodes, of, strict=True):
         fastest = max([one.bytes_per_s, *(b / seconds for b, seconds in one.transfers_s)])
         partners = one.partners if burst_s else min(one.partners, max(ranks - 1, 1))
-        ports[node] = ports.get(node, 0.0) + fastest * partners
+        ends = 2 if one.processors else 1
+        ports[node] = ports.get(node, 0.0) + fastest * partners * ends
     if (uplinks := network.uplink_bytes_per_s) is not None:
         ports = {
             node: min(port, uplinks[node] if isinstance(uplinks, Sequence) else uplinks)

@@ -44,7 +44,8 @@ class Network:
     Raises:
         TypeError: A value is of another kind.
         ValueError: There are not as many links as nodes.
-        ScheduleError: When it is used, values that are not one per rank or out of range.
+        ScheduleError: When it is used, values that are not one per rank or out of range, or links
+            whose `processors` differ, or have any where there are nodes.
 
     Source: single port, full duplex: Thakur, Rabenseifner, Gropp, IJHPCA 19 (2005), section 3.
     """
@@ -152,7 +153,7 @@ class Network:
             entry["links"] = _decoded(entry["links"])
             if entry["within_node"] is not None:
                 entry["within_node"] = _decoded(entry["within_node"])
-            return cls(**{name: _frozen(value) for name, value in entry.items()})
+            return cls(**{name: frozen(value) for name, value in entry.items()})
         except (ValueError, TypeError, KeyError) as error:
             what = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise ValueError(f"{path}: {what}") from None
@@ -204,7 +205,8 @@ def _text(model: Model) -> str:
             f" between two ranks, {rate_text(model.bytes_per_s * model.partners)} from one to all"
         )
     burst = f", {model.burst_bytes / 1024:.3g} KiB at once" if model.burst_bytes else ""
-    return f"{rate}{burst}, {model.latency_s * 1e6:.3g} us; sums {sums}"
+    by = f", by {model.processors} processors" if model.processors else ""
+    return f"{rate}{by}{burst}, {model.latency_s * 1e6:.3g} us; sums {sums}"
 
 
 def _encoded(links: Model | Sequence[Model]) -> Any:
@@ -230,8 +232,9 @@ def _numbers(name: str, value: Any) -> Any:
     return value
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def frozen(value: Any) -> Any:
+    """What JSON has as lists, as tuples."""
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def native(network: Model | Network) -> _core.Network:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +43,7 @@ def machine_of(comm: Communicator) -> Machine:
         "ranks": comm.ranks,
         "nodes": nodes_of(comm),
         "processors": sorted(set(processors)),
-        "link": {"latency_s": comm.link.latency_s, "bytes_per_s": comm.link.bytes_per_s},
+        "link": asdict(comm.link),
     }
 
 

@@ -91,15 +91,22 @@ def test_who_asks_for_tcp_gets_it(processes):
 
 def ports_are_looked_for_where_there_may_be_some():
     """In shared memory a processor that two ranks share would pass for a narrow port."""
-    found = {"measure_ports": [2e9, 1e9, 2e9], "measure_burst": 5.0}
+    measured = pat.Link(1e-5, 1e9, 1e9, ((1e6, 2e-3),))
+    found = {"measure": measured, "measure_ports": [2e9, 1e9, 2e9], "measure_burst": 5.0}
     with contextlib.ExitStack() as stack:
         for name, value in found.items():
             stack.enter_context(mock.patch.object(link_meter, name, lambda *_, value=value: value))
         with pat.Communicator(timeout_s=20, monitor=False) as communicator:
             link = communicator.link
             assert (link.ports, link.partners, link.burst_bytes) == ((), 1, 0)
+            processors = len(os.sched_getaffinity(0))
+            assert link.processors == processors
+            faster = max(communicator.ranks / processors, 1)  # what one message is alone
+            assert link.bytes_per_s == pytest.approx(1e9 * faster)
+            assert link.transfers_s == ((1e6, pytest.approx(2e-3 / faster)),)
         with with_tcp(), pat.Communicator(timeout_s=20, monitor=False) as communicator:
             assert (communicator.link.ports, communicator.link.burst_bytes) == ((2, 1, 2), 5)
+            assert communicator.link.processors == 0
 
 
 def test_ranks_that_share_memory_have_no_ports(processes):

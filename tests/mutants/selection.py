@@ -14,6 +14,24 @@ REGRESSION = "patallreduce/decisions/regression.py"
 
 SELECTION = [
     Mutant(
+        "a rank that has much to do keeps processors that others could use",
+        PORTS,
+        "return a_s <= begin_s && b_s <= begin_s ? a_s > b_s : a_s < b_s;",
+        "return a_s < b_s;",
+    ),
+    Mutant(
+        "a direct exchange has ports where there are none",
+        "csrc/selection/schedules.h",
+        "return algorithm.pricing.flow && link.processors == 0;",
+        "return algorithm.pricing.flow;",
+    ),
+    Mutant(
+        "all ranks have the time that one has for itself",
+        "patallreduce/communicator/link_meter.py",
+        "faster = max(self._ranks / processors, 1.0)",
+        "faster = 1.0",
+    ),
+    Mutant(
         "plans take ports for rested",
         SEARCH,
         "  link.burst_bytes = 0;",
@@ -36,12 +54,6 @@ SELECTION = [
         REGRESSION,
         "(single**2 / goes + self._deviations.rest**2)",
         "(single**2 / goes)",
-    ),
-    Mutant(
-        "what a method's messages cost is a matter of octaves",
-        REGRESSION,
-        "(lasting + self.own_s**2 / (ones.prices_s[:, None] * others.prices_s))",
-        "lasting",
     ),
     Mutant(
         "a cut tells of its own size only",

@@ -68,6 +68,12 @@ def test_partners_that_fill_a_port_make_a_direct_exchange_faster(run):
     assert float(figure(three, "after")) < 0.4 * float(figure(one, "after"))
 
 
+def test_processors_that_move_the_messages(run):
+    four, one = (run("--algorithm ring --ranks 4 --processors", number) for number in (4, 1))
+    assert "by 1 processors" in one
+    assert float(figure(one, "finish")) > 3 * float(figure(four, "finish"))
+
+
 def test_no_late_rank_no_lateness(run):
     said = run("--algorithm", "ring", "--ranks", 4, "--bytes", "64KiB")
     assert "all arrive together" in said
