@@ -77,5 +77,5 @@ def network_text(bucket: Bucket) -> str:
     nodes = f"{bucket.nodes} nodes, " if bucket.node_of else ""
     partners = f" ({link.partners:g} partners fill a port)" if link.partners > 1 else ""
     burst = f", {link.burst_bytes / 1024:.3g} KiB at once" if link.burst_bytes else ""
-    by = f", by {link.processors} processors" if link.processors else ""
-    return f"{nodes}{ports}{by}{partners}{burst}, {link.latency_s * 1e6:g} us"
+    processors = f", processors: {link.processors}" if link.processors else ""
+    return f"{nodes}{ports}{processors}{partners}{burst}, {link.latency_s * 1e6:g} us"

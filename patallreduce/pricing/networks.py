@@ -205,8 +205,8 @@ def _text(model: Model) -> str:
             f" between two ranks, {rate_text(model.bytes_per_s * model.partners)} from one to all"
         )
     burst = f", {model.burst_bytes / 1024:.3g} KiB at once" if model.burst_bytes else ""
-    by = f", by {model.processors} processors" if model.processors else ""
-    return f"{rate}{by}{burst}, {model.latency_s * 1e6:.3g} us; sums {sums}"
+    processors = f", processors: {model.processors}" if model.processors else ""
+    return f"{rate}{processors}{burst}, {model.latency_s * 1e6:.3g} us; sums {sums}"
 
 
 def _encoded(links: Model | Sequence[Model]) -> Any:

@@ -92,7 +92,7 @@ def prices_s(
     link: Link,
     nodes: Sequence[int] = (),
 ) -> dict[str, float]:
-    """Seconds until the last rank is done, of the usual algorithm and all that need no arrivals.
+    """Seconds until the last rank is done, of the usual algorithm and all that need no late ranks.
 
     Args:
         collective: As of `algorithms`.
@@ -107,7 +107,8 @@ def prices_s(
     prices_s = {}
     for name in algorithms(collective):
         algorithm = _core.find_algorithm(name, collective)
-        if name != usual and algorithm.uses_arrivals and not algorithm.shares_ports:
+        of_arrivals = algorithm.uses_times or algorithm.dynamic  # and not of their order alone
+        if name != usual and of_arrivals and not algorithm.shares_ports:
             continue
         made = schedule(
             name,

@@ -43,7 +43,7 @@ def test_two_senders_do_not_wait_for_one_receivers_port():
 
 
 def test_pairs_that_have_nothing_else_in_common_share_them():
-    """Ranks 0 and 2 send to 1 and 3: with one processor the second one sends half a second later."""
+    """Ranks 0 and 2 send to 1 and 3: on one processor the second one sends half a second later."""
     steps = [
         [Step("send", 1, 0, 1)],
         [Step("recv", 0, 0, 1)],
@@ -83,7 +83,7 @@ def test_sums_take_turns_with_messages():
 
 
 def test_a_part_of_the_latency_is_work_too():
-    """Of 1 s a half: a quarter at either end of each message. Four are sent one behind the other."""
+    """Of 1 s a half: a quarter at either end of a message. Four are sent one behind the other."""
     steps = [
         [Step("send", 1, n, n + 1) for n in range(4)],
         [Step("recv", 0, n, n + 1) for n in range(4)],
@@ -161,9 +161,7 @@ def test_what_sends_to_all_at_once_is_simulated_too():
 
 
 def test_a_link_says_it():
-    assert "800 Mbit/s, by 2 processors, 1e+06 us" in str(
-        pat.Network(replace(TWO, bytes_per_s=1e8))
-    )
+    assert "800 Mbit/s, processors: 2, 1e+06 us" in str(pat.Network(replace(TWO, bytes_per_s=1e8)))
     for wrong in (-1, 1.5, True):
         with pytest.raises(ValueError, match=f"Link.processors: expected 0 or more, got {wrong}"):
             replace(TWO, processors=wrong)
@@ -186,4 +184,3 @@ def test_a_network_keeps_it(tmp_path):
 def test_processors_are_those_of_one_host(network, told):
     with pytest.raises(pat.ScheduleError, match=told):
         pat.simulate(pat.schedule("ring", 2, 2), network, 100)
-

@@ -70,7 +70,7 @@ def test_partners_that_fill_a_port_make_a_direct_exchange_faster(run):
 
 def test_processors_that_move_the_messages(run):
     four, one = (run("--algorithm ring --ranks 4 --processors", number) for number in (4, 1))
-    assert "by 1 processors" in one
+    assert "processors: 1" in one
     assert float(figure(one, "finish")) > 3 * float(figure(four, "finish"))
 
 
