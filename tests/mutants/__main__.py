@@ -31,7 +31,8 @@ TOP = Path(__file__).parents[2]
 PROGRAM = Path("build/strict/core_tests")
 TESTS = [
     *("tests/selection", "tests/prediction", "tests/monitor", "tests/hooks/test_layers.py"),
-    *("tests/pricing/test_bursts.py", "tests/decisions/test_regression.py"),
+    *("tests/pricing/test_bursts.py", "tests/pricing/test_processors.py"),
+    "tests/decisions/test_regression.py",
 ]
 PYTEST = ["-q", "-x", "--no-header", "-p", "no:cacheprovider"]
 # As `make test` does: what measures times comes last, with nothing beside it.

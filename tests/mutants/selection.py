@@ -26,12 +26,6 @@ SELECTION = [
         "return algorithm.pricing.flow;",
     ),
     Mutant(
-        "all ranks have the time that one has for itself",
-        "patallreduce/communicator/link_meter.py",
-        "faster = max(self._ranks / processors, 1.0)",
-        "faster = 1.0",
-    ),
-    Mutant(
         "plans take ports for rested",
         SEARCH,
         "  link.burst_bytes = 0;",
