@@ -26,6 +26,8 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Network
     * port_share: many tiny messages: what part of the latency they do not overlap.
     * partners: blocks for all others at once, against that bandwidth; taken for 1 where ports
       differ or ranks share nodes.
+    * processors: counted, where ranks share memory; times are then of a message that has them for
+      itself, and there are neither partners nor bursts.
     * burst_bytes: messages after a rest, against that bandwidth; 0 of latencies from 1 ms on.
     * reduce_bytes_per_s: sums of `dtype` in the cache, on the slowest rank.
 

@@ -92,7 +92,7 @@ def prices_s(
     link: Link,
     nodes: Sequence[int] = (),
 ) -> dict[str, float]:
-    """Seconds until the last rank is done, of the usual algorithm and all that need no late ranks.
+    """Seconds until the last rank is done, of the usual algorithm and all that need no times.
 
     Args:
         collective: As of `algorithms`.
