@@ -32,6 +32,7 @@ _LOOK_S = 0.5  # between two looks for ranks that have ended: each leaves a byte
 _MISTAKE = "patallreduce/mistake/{}"
 _NONE = b"none"  # a key is not deleted that others may be about to get: they would wait for it
 _OPEN = "patallreduce/open/{}"  # an attempt that nobody has given up
+_MISSED = "patallreduce/missed/{}"  # the rank for whose sake an attempt was first given up
 
 
 class SupersededError(Exception):
@@ -204,6 +205,8 @@ class Rendezvous:
         if time.monotonic() > self._look_s:
             self._look_s = time.monotonic() + _LOOK_S
             if (found := self._presence.ended(ranks)) is not None:
+                if missed := _value(self._group_store, _MISSED.format(self._attempt)):
+                    raise self._given_up(int(missed), self._mistake(int(missed)))
                 self._group_store.compare_set(_ENDED, "", str(found))
         if told := _value(self._group_store, _ENDED):
             with contextlib.suppress(RuntimeError):  # the store has ended too: all others have read
@@ -231,6 +234,8 @@ class Rendezvous:
     def _given_up(self, rank: int, mistake: bytes | None) -> _core.TransportError:
         """The error. Who comes later waits for another attempt: in this one values are old."""
         with contextlib.suppress(RuntimeError):
+            # First, lest others find that this rank has ended, and not why.
+            self._group_store.compare_set(_MISSED.format(self._attempt), "", str(rank))
             self._group_store.delete_key(_OPEN.format(self._attempt))
         error: _core.TransportError
         if mistake:

@@ -174,15 +174,18 @@ def test_a_rank_that_never_comes_over_ucx(processes, absent):
     processes.run(4, never_comes_over_ucx, absent)
 
 
-def makes_none(absent):
+def makes_none(absent, late):
     if dist.get_rank() == absent:
-        time.sleep(1.5)  # in the process group
-    else:
-        pat.Communicator(timeout_s=0.5, link=LINK)
+        time.sleep(2.5)  # in the process group
+        return
+    if dist.get_rank() == late:
+        time.sleep(0.45)  # it still waits when the others have given up, and ended
+    pat.Communicator(timeout_s=0.5, link=LINK)
 
 
-def test_a_rank_that_makes_no_communicator_is_named(processes):
-    outcomes = processes.outcomes(3, makes_none, 1)
+@pytest.mark.parametrize("late", [None, 3])
+def test_a_rank_that_makes_no_communicator_is_named(processes, late):
+    outcomes = processes.outcomes(4, makes_none, 1, late)
     assert outcomes.pop(1) is None
     for error in (outcome.error for outcome in outcomes):
         assert type(error) is pat.TransportTimeout
