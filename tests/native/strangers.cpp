@@ -179,7 +179,7 @@ void what_is_another_connections_is_dropped(World& world) {
 
 // One process reads no memory of its own, so a genuine offer loses its sender.
 void offers_are_proved(World& world) {
-  constexpr std::size_t bytes = 16 << 10;
+  constexpr std::size_t bytes = 64 << 10;
   std::string data(bytes, 'x');
   world.ranks[0]->set_direct({1});
   world.ranks[1]->set_direct({0});
