@@ -22,6 +22,7 @@ double value(const std::vector<double>& values, std::size_t rank) {
 // Messages that are cut as finely as they are sent would take too long to simulate.
 int coarse(const Way& way, int ranks) {
   constexpr int enough = 8;
+  if (!way.algorithm->pricing.parts) return way.segments;  // nobody says what could be left out
   const int parts = way.algorithm->pricing.parts(ranks);
   return std::min(way.segments, parts * ((enough + parts - 1) / parts));
 }

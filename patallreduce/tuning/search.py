@@ -25,10 +25,10 @@ from patallreduce.pricing.selection import prices_s
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, elements_of, in_flight
 
 _LEAST_REPEATS, _MOST_REPEATS = 3, 100  # in one go
-_LONG_S = 0.003  # of the repeats of what is short: more of them have the same luck
+_LONG_S = 0.001  # of the repeats of what is short: more of them have the same luck
 _ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough in one go
-# What promises nearly as much as the most is measured with it, before that is looked for again.
-_TOGETHER_S, _NEARLY = 0.2, 0.5
+# What promises about as much as the most is measured with it, before that is looked for again.
+_TOGETHER_S, _NEARLY = 0.5, 0.25
 _SURE = 1e-3  # of the time of the fastest: nothing is won by knowing better
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10

@@ -63,6 +63,18 @@ def test_plans_are_compared_with_what_calls_take_by_rule(algorithm):
     assert pace_s < plain_pace_s
 
 
+@pytest.mark.parametrize("algorithm", ["two_tree", "binomial_all_reduce", "recursive_doubling"])
+def test_iterations_by_what_nobody_prices_are_simulated(algorithm):
+    """One bucket takes what its schedule does; two, more than one and at most twice as long."""
+    size, key = (ELEMENTS, 4), (algorithm, 4, [], 0.0)
+    planner = _core.Planner(8, LINK)
+    made = pat.schedule(algorithm, 8, 4)
+    alone_s = max(pat.simulate(made, LINK, 4 * ELEMENTS).finish_s)
+    assert max(planner.finish_s([size], [TOGETHER], [key])) == pytest.approx(alone_s)
+    both_s = max(planner.finish_s([size] * 2, [TOGETHER] * 2, [key] * 2))
+    assert alone_s < both_s <= 2 * alone_s
+
+
 @pytest.mark.parametrize(
     ("told", "text"),
     [
