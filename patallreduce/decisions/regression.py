@@ -1,6 +1,8 @@
 """What a method takes at any size, and how sure that is: the model, put right by what was measured.
 
-Gaussian process regression of the logarithm of a time over the model's, over that of the size. The
+Gaussian process regression of the logarithm of a time over the model's, over that of the size. A
+call takes some seconds beside its messages, whatever the method and the size, that no link tells:
+the likeliest of a few. The
 methods of a collective share one deviation from the model (as of ranks that have to share cores),
 each has one of its own beside it. A cut has one more, which lasts as long and is nearly that of as
 many segments. So what was measured at one size tells of those near it, and of other methods there.
@@ -48,7 +50,7 @@ class Deviations(NamedTuple):
 
     shared: float = 0.6
     shared_octaves: float = 6.0
-    own: float = 0.25
+    own: float = 0.15
     own_octaves: float = 4.0
     cut: float = 0.06
     cut_octaves: float = 1.0
@@ -83,6 +85,8 @@ class Deviations(NamedTuple):
 USUAL = Deviations()
 
 
+# What a call takes beside its messages is one of these, of the least that the model says.
+_CALLS = (0.0, 0.5, 1.0, 2.0, 4.0)
 _UNIFORM = 12  # a range's square over the variance of what is anywhere in it
 
 
@@ -126,10 +130,14 @@ class Regression:
         self._deviations = deviations
         self._names: dict[str, int] = {}
         measured, logs, noises = [], [], []
+        cases = list(cases)
+        least_s = min(min(prices(case).values()) for case in cases) if cases else 0.0
+        calls_s = [calls * least_s for calls in _CALLS]
         for case in cases:
             for method, seconds in self.measured(case).items():
                 measured.append((case, method))
-                logs.append(math.log(seconds / prices(case)[Method(method.algorithm)]))
+                price_s = prices(case)[Method(method.algorithm)]
+                logs.append([math.log(seconds / (price_s + call_s)) for call_s in calls_s])
                 noises.append(times.error(case, method))
         self._measured = self._points(measured)
         self._octaves: dict[int, list[float]] = {}
@@ -139,8 +147,11 @@ class Regression:
         covariance = deviations.covariance(self._measured, self._measured)
         covariance += torch.diag(_tensor(noises) ** 2 + deviations.rest**2)
         self._factor = torch.linalg.cholesky(covariance)
-        self._logs = _tensor(logs)
-        self._weights = torch.cholesky_solve(self._logs[:, None], self._factor)[:, 0]
+        of_calls = _tensor(logs).reshape(-1, len(_CALLS))
+        weights = torch.cholesky_solve(of_calls, self._factor)
+        likeliest = int((of_calls * weights).sum(0).argmin())
+        self._call_s = calls_s[likeliest]
+        self._logs, self._weights = of_calls[:, likeliest], weights[:, likeliest]
 
     def log_likelihood(self) -> float:
         """Of what was measured: the logarithm of its density."""
@@ -164,7 +175,8 @@ class Regression:
         prices_s = self._prices(case)
         return {
             method: Estimate(
-                prices_s[Method(method.algorithm)] * math.exp(log), math.sqrt(max(variance, 0.0))
+                (prices_s[Method(method.algorithm)] + self._call_s) * math.exp(log),
+                math.sqrt(max(variance, 0.0)),
             )
             for method, log, variance in zip(
                 methods, logs.tolist(), variances.tolist(), strict=True
@@ -220,5 +232,5 @@ def _segments(case: Case, method: Method) -> float:
     return math.log2(max(case.message_bytes, 1) / (method.segment_bytes or case.message_bytes or 1))
 
 
-def _tensor(values: Sequence[float]) -> torch.Tensor:
+def _tensor(values: Sequence[float] | Sequence[list[float]]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)

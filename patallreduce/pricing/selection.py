@@ -91,6 +91,7 @@ def prices_s(
     *,
     link: Link,
     nodes: Sequence[int] = (),
+    in_flight: int = 1,
 ) -> dict[str, float]:
     """Seconds until the last rank is done, of the usual algorithm and all that need no times.
 
@@ -101,8 +102,10 @@ def prices_s(
         elements: Of it; where it is blocks of the ranks, a multiple of P.
         link: Between ranks, or nodes.
         nodes: (P,) the node of each rank; (): no two share one.
+        in_flight: So many all-reduces like it at once, of whose seconds each has an equal share.
     """
     usual = _core.usual_algorithm(collective).name
+    planner = _core.Planner(ranks, link, node_of=nodes) if in_flight > 1 else None
     network = Network.of_ports(link, ranks, nodes=nodes, shared_ports=False)
     prices_s = {}
     for name in algorithms(collective):
@@ -110,10 +113,22 @@ def prices_s(
         of_arrivals = algorithm.uses_times or algorithm.dynamic  # and not of their order alone
         if name != usual and of_arrivals and not algorithm.shares_ports:
             continue
+        segments = segments_of(
+            name, collective, ranks, message_bytes, elements, link=link, nodes=nodes
+        )
+        if planner is not None:
+            size = (elements, message_bytes // elements)
+            keys: list[tuple[str, int, list[float], float]] = [
+                (name, segments, [], 0.0)
+            ] * in_flight
+            together = [[0.0] * ranks] * in_flight
+            if finish_s := planner.finish_s([size] * in_flight, together, keys):
+                prices_s[name] = max(finish_s) / in_flight
+                continue  # else so many messages would take long to simulate
         made = schedule(
             name,
             ranks,
-            segments_of(name, collective, ranks, message_bytes, elements, link=link, nodes=nodes),
+            segments,
             collective=collective,
             nodes=nodes if nodes and algorithm.by_node else None,
             ports=(link.widths if algorithm.by_port else None) or None,

@@ -166,7 +166,9 @@ def prices_of(case: Case, link: Link, nodes: Sequence[int]) -> dict[Method, floa
     """Seconds by the model of every method that may be measured, the fastest first."""
     elements = elements_of(case)
     size = (ELEMENT_BYTES * elements, elements)
-    prices = prices_s(case.collective, case.ranks, *size, link=link, nodes=nodes)
+    prices = prices_s(
+        case.collective, case.ranks, *size, link=link, nodes=nodes, in_flight=in_flight(case)
+    )
     found = {Method(name): price_s for name, price_s in prices.items() if name != REPRODUCIBLE}
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
