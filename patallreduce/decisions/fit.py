@@ -33,7 +33,7 @@ def fitted(
     Args:
         times: What was measured.
         machine: Where.
-        prices: What the model thinks of ranks that have nothing else in flight.
+        prices: What the model thinks of ranks that arrive together.
         cases: Which it decides where they were not measured, too.
     """
     series: dict[tuple[str, int, int, bool], list[Case]] = {}

@@ -105,7 +105,7 @@ def prices_s(
         in_flight: So many all-reduces like it at once, of whose seconds each has an equal share.
     """
     usual = _core.usual_algorithm(collective).name
-    planner = _core.Planner(ranks, link, node_of=nodes) if in_flight > 1 else None
+    planner = _core.Planner(ranks, link, node_of=nodes) if in_flight > 1 and elements else None
     network = Network.of_ports(link, ranks, nodes=nodes, shared_ports=False)
     prices_s = {}
     for name in algorithms(collective):

@@ -38,6 +38,23 @@ def test_large_broadcasts_follow_each_other_along_a_chain():
     assert prices[taken] < 1.3 * transfer_s
 
 
+@pytest.mark.parametrize("nodes", [(), NODES])
+@pytest.mark.parametrize("message_bytes", [1 << 12, 1 << 16, 1 << 22])
+def test_several_in_flight_hide_latencies(message_bytes, nodes):
+    """None takes much longer for its share than alone, nor less than a port takes for its bytes.
+
+    A chain of 4 KiB takes little but latencies.
+    """
+    size = (8, message_bytes, message_bytes // 4)
+    alone_s = prices_s("all_reduce", *size, link=LINK, nodes=nodes)
+    share_s = prices_s("all_reduce", *size, link=LINK, nodes=nodes, in_flight=8)
+    assert alone_s.keys() == share_s.keys()
+    for name, seconds in share_s.items():
+        assert 0.9 * message_bytes / LINK.bytes_per_s < seconds < 1.1 * alone_s[name], name
+    if message_bytes == 1 << 12:
+        assert share_s["slt"] < 0.7 * alone_s["slt"]
+
+
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize(("ranks", "elements"), [(1, 100), (65, 6500), (8, 0)])
 def test_where_nothing_can_be_told_it_is_the_usual_one(collective, ranks, elements):
