@@ -1,11 +1,11 @@
 """What a method takes at any size, and how sure that is: the model, put right by what was measured.
 
-Gaussian process regression of the logarithm of a time over the model's, over that of the size. A
-call takes some seconds beside its messages, whatever the method and the size, that no link tells:
-the likeliest of a few. The
-methods of a collective share one deviation from the model (as of ranks that have to share cores),
-each has one of its own beside it. A cut has one more, which lasts as long and is nearly that of as
-many segments. So what was measured at one size tells of those near it, and of other methods there.
+Gaussian process regression of the logarithm of a time over the model's, over that of the size. To
+the model's come some seconds that a call takes beside its messages, whatever the method and the
+size: no link tells them, and the likeliest of a few are taken. The methods of a collective share
+one deviation from the model (as of ranks that have to share cores), each has one of its own beside
+it. A cut has one more, which lasts as long and is nearly that of as many segments. So what was
+measured at one size tells of those near it, and of other methods there.
 
 Deviations are smooth but for kinks, as where a transport sends longer messages in another way:
 their covariance is Matern's of 3/2. Such of a squared exponential takes a kink for bad luck. Where

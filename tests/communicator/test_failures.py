@@ -176,11 +176,11 @@ def test_a_rank_that_never_comes_over_ucx(processes, absent):
 
 def makes_none(absent, late):
     if dist.get_rank() == absent:
-        time.sleep(2.5)  # in the process group
+        time.sleep(4)  # in the process group
         return
     if dist.get_rank() == late:
-        time.sleep(0.45)  # it still waits when the others have given up, and ended
-    pat.Communicator(timeout_s=0.5, link=LINK)
+        time.sleep(1)  # it still waits when the others have given up, and ended
+    pat.Communicator(timeout_s=2, link=LINK)
 
 
 @pytest.mark.parametrize("late", [None, 3])
@@ -190,7 +190,7 @@ def test_a_rank_that_makes_no_communicator_is_named(processes, late):
     for error in (outcome.error for outcome in outcomes):
         assert type(error) is pat.TransportTimeout
         assert error.rank == 1
-        assert "rank 1 made no communicator within 0.5 s" in str(error)
+        assert "rank 1 made no communicator within 2.0 s" in str(error)
 
 
 def tries_until_all_meet(late):
