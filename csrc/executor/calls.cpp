@@ -62,10 +62,12 @@ bool Calls::resolve(Submission& submission) const {
   }
   const auto announced = pending_.find(submission.ticket->seq);
   if (announced == pending_.end()) return false;
-  if (same_demand(announced->second.call, call)) {
-    submission.ticket->planned = !(call.key == announced->second.call.key);
-    call.key = announced->second.call.key;
-  }
+  const Call& theirs = announced->second.call;
+  if (!same_demand(theirs, call) || theirs.key == call.key) return true;
+  // What a caller gave comes without its steps: the plan brings them.
+  if (!programs_.knows(theirs.key)) return false;
+  submission.ticket->planned = true;
+  call.key = theirs.key;
   return true;
 }
 

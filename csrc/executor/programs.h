@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "errors.h"
 #include "executor/program.h"
 #include "schedule/schedule_key.h"
 
@@ -52,6 +53,14 @@ class Programs {
       return compile(source_.steps(key, ranks_, place), key.segments, source_.collective(key),
                      ranks_, place == key.root);
     });
+  }
+  // Whether the key alone says which steps it stands for.
+  bool knows(const ScheduleKey& key) const {
+    try {
+      return !source_.collective(key).empty();
+    } catch (const ScheduleError&) {
+      return false;
+    }
   }
   // Whether ranks take their places as they arrive.
   bool dynamic(const ScheduleKey& key) const { return source_.dynamic(key); }

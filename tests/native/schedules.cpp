@@ -1,8 +1,13 @@
 // Every algorithm with random sizes and arrivals, many in flight, ranks as threads.
+#include <chrono>
+
 #include "check.h"
+#include "schedule/plan.h"
 #include "transport/loopback.h"
 
 namespace patallreduce::native {
+
+using schedule::Plan;
 
 namespace {
 
@@ -20,10 +25,39 @@ void empty_behind_large() {
   });
 }
 
+// A plan of a schedule that was given reaches each rank when the others announced their calls of
+// it.
+void plan_of_given() {
+  constexpr int ranks = 4, count = 8;
+  auto engines = loopback_engines(ranks, nullptr);
+  each_rank(ranks, [&](int rank) {
+    Engine& engine = *engines[rank];
+    const ScheduleKey given = given_by_hand(rank);
+    for (int iteration = 0; iteration < ranks; ++iteration) {
+      std::vector<float> values(count, 1);
+      Call call = call_of(count, iteration % 2 ? given.algorithm : "ring", given.segments);
+      if (iteration % 2) call.key = given;  // as its caller named it, and as the plan does
+      call.loop = call.label = 0;
+      call.iteration = iteration;
+      const auto plan = [&] {
+        engine.plan(std::make_shared<const Plan>(Plan{0, iteration, {{count, 4, given}}}));
+      };
+      if (rank != iteration) plan();
+      const auto ticket = engine.submit(values.data(), call, 60);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (rank == iteration) plan();
+      wait(engine, *ticket);
+      CHECK(!ticket->failure && ticket->key == given && values[count - 1] == ranks);
+    }
+    engine.close(10);
+  });
+}
+
 }  // namespace
 
 void test_schedules(Random& random) {
   empty_behind_large();
+  plan_of_given();
 
   for (const int ranks : {1, 2, 3, 4, 4, 5}) {
     auto engines = loopback_engines(ranks, nullptr);
