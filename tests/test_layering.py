@@ -155,7 +155,7 @@ MAY_IMPORT = {
     "records": {"text"},
     "tensorboard": {"records"},
     "decisions": {"arguments", "pricing", "statistics", "text"},
-    "communicator": {"arguments", "decisions", "gpu", "pricing", "records"},
+    "communicator": {"arguments", "decisions", "gpu", "pricing", "records", "statistics"},
     "tuning": {"communicator", "decisions", "pricing", "text"},
     "leaves": {"communicator", "pricing"},
     "pictures": {"gpu", "pricing", "records", "text"},

@@ -6,7 +6,6 @@ Rank 0 writes one record of what a message takes by itself, and one for each col
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from collections.abc import Iterator
 
@@ -19,6 +18,7 @@ from benchmarks.tuned.ways import Turns, Way, by_model, seconds_of, taking_turns
 from patallreduce import _core
 from patallreduce.decisions.times import Case, Method
 from patallreduce.ending import end_rank
+from patallreduce.statistics import trimmed_mean
 from patallreduce.tuning.measuring import Measuring
 from patallreduce.tuning.search import Search
 from patallreduce.tuning.session import nodes_of
@@ -57,7 +57,7 @@ def records(plan: Plan) -> Iterator[Record]:
                     about_s = min(about_s, seconds_of(measuring, case, way, repeats))
             ways = {*own.values(), *told.values()}
             turns_s = taking_turns(measuring, case, ways, about_s, TURNS)
-            seconds = {way: statistics.median(of) for way, of in turns_s.items()}
+            seconds = {way: trimmed_mean(of) for way, of in turns_s.items()}
             yield {
                 **case._asdict(),
                 "held_out": size in plan["held_out"],

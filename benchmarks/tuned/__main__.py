@@ -14,7 +14,6 @@ and beside these the times and the rules of each tuning.
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -24,6 +23,7 @@ from benchmarks.lab.arguments import add_network, add_out, command_line
 from benchmarks.lab.plan import Record, end_on_sigterm, make_plan, run_plan, write_records
 from patallreduce.decisions.functions import Penalty, fastest, penalty
 from patallreduce.decisions.times import Method
+from patallreduce.statistics import trimmed_mean
 from patallreduce.tuning.measuring import COLLECTIVES
 
 SIZES = [1 << power for power in range(12, 23)]
@@ -66,10 +66,10 @@ def one_tuning(records: list[Record], number: int) -> list[Record]:
     ]
 
 
-def medians_s(record: Record, of_four: Sequence[int] = EVERY) -> dict[Method, float]:
-    """Of each method, the median of these of every four turns."""
+def means_s(record: Record, of_four: Sequence[int] = EVERY) -> dict[Method, float]:
+    """Of each method, the trimmed mean of these of every four turns."""
     return {
-        Method(way): statistics.median(s for turn, s in enumerate(seconds) if turn % 4 in of_four)
+        Method(way): trimmed_mean([s for turn, s in enumerate(seconds) if turn % 4 in of_four])
         for way, seconds in record["turns_s"].items()
     }
 
@@ -77,9 +77,9 @@ def medians_s(record: Record, of_four: Sequence[int] = EVERY) -> dict[Method, fl
 def _judged(who: str, record: Record) -> Iterator[tuple[Method, dict[Method, float]]]:
     """A choice, and what it is judged by."""
     if who != THERE:
-        yield from ((Method(way), medians_s(record)) for way in record["chosen"][who])
+        yield from ((Method(way), means_s(record)) for way in record["chosen"][who])
         return
-    one, other = (medians_s(record, turns) for turns in HALVES)
+    one, other = (means_s(record, turns) for turns in HALVES)
     yield fastest(one), other
     yield fastest(other), one
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from patallreduce.communicator.calls import by_rule
 from patallreduce.decisions.rules import TuningFile
 from patallreduce.decisions.times import Case, Method
 from patallreduce.pricing.selection import cheapest
+from patallreduce.statistics import trimmed_mean
 from patallreduce.tuning.measuring import ANY_SIZE, ELEMENT_BYTES, Measuring, elements_of
 
 # What is short takes many turns of few repeats: shared processors are slow or fast for longer than
@@ -75,9 +75,9 @@ def by_model(model: _core.Selector, case: Case, comm: pat.Communicator) -> Way:
 
 
 def seconds_of(measuring: Measuring, case: Case, way: Way, repeats: int) -> float:
-    """The median of so many."""
+    """The trimmed mean of so many."""
     name, segments = way
-    return statistics.median(measuring.seconds(case, Method(name), repeats, segments=segments))
+    return trimmed_mean(measuring.seconds(case, Method(name), repeats, segments=segments))
 
 
 def taking_turns(
@@ -87,7 +87,7 @@ def taking_turns(
     about_s: float,
     least: Turns,
 ) -> dict[Way, list[float]]:
-    """The median of each turn, there and back: what changes meanwhile meets all of them."""
+    """The trimmed mean of each turn, there and back: what changes meanwhile meets all of them."""
     repeats = max(min(int(TURN_S / about_s), MOST_REPEATS), least.repeats)
     turns = max(min(int(least.seconds / (repeats * about_s)), least.most), least.turns)
     found: dict[Way, list[float]] = {way: [] for way in sorted(ways)}

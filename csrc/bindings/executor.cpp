@@ -152,18 +152,19 @@ void bind_executor(py::module_& m) {
       .def(
           "submit",
           [](Engine& engine, std::uintptr_t data, const Call& call, double timeout_s) {
-            return engine.submit_queued(reinterpret_cast<void*>(data), call, timeout_s);
+            return engine.submit(reinterpret_cast<void*>(data), call, timeout_s);
           },
-          "data"_a, "call"_a, "timeout_s"_a, "Returns at once; next_done() returns it when done.")
+          "data"_a, "call"_a, "timeout_s"_a, "Returns at once.")
       .def("given", &Engine::given, "schedule"_a, py::call_guard<py::gil_scoped_release>(),
            "The key of a schedule that a caller gives, proved. Raises ScheduleError.")
       .def(
           "begin",
           [](Engine& engine, std::uintptr_t data, const Call& call, double timeout_s) {
-            return engine.submit(reinterpret_cast<void*>(data), call, timeout_s);
+            return engine.begin(reinterpret_cast<void*>(data), call, timeout_s);
           },
           "data"_a, "call"_a, "timeout_s"_a, "For a caller that goes on to wait().")
       .def("wait", &wait_for, "ticket"_a, "Drives the transport from this thread until done.")
+      .def("expect", &Engine::expect, "ticket"_a, "next_done() returns it once it is done.")
       .def("next_done", &Engine::next_done, "timeout_s"_a, py::call_guard<py::gil_scoped_release>())
       .def("abort", py::overload_cast<const std::string&>(&Engine::abort), "why"_a,
            py::call_guard<py::gil_scoped_release>())

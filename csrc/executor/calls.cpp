@@ -76,7 +76,6 @@ void Calls::arrive(Submission& submission) {
   called_ = seq + 1;
   Pending& pending = pending_[seq];
   pending.ticket = submission.ticket;
-  pending.queued = submission.queued;
   pending.timeout_s = submission.timeout_s;
   if (submission.call.planned()) plans_.note_arrival(submission.call, submission.stream_queue);
   if (pending.announced_by >= 0)
@@ -242,7 +241,7 @@ void Calls::settle(std::uint64_t seq) {
   if (found == pending_.end() || !found->second.ticket || !found->second.operation) return;
   Pending& pending = found->second;
   if (pending.operation->has_result() && !pending.ticket->done)
-    outbox_.finish(pending.ticket, pending.queued, nullptr);
+    outbox_.finish(pending.ticket, nullptr);
   if (!pending.operation->drained()) return;
   pending.ticket->drained_s = now_s();
   if (pending.admitted) admitted_bytes_ -= pending.operation->most_scratch_bytes();

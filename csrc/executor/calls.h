@@ -76,7 +76,6 @@ class Calls {
     bool admitted = false;
     void* data = nullptr;            // once called
     std::shared_ptr<Ticket> ticket;  // null: not called here yet
-    bool queued = false;
     double timeout_s = 0;
   };
 

@@ -50,9 +50,8 @@ std::string Calls::during() const {
 
 void Calls::end(std::shared_ptr<const Failure> failure) {
   for (auto& [seq, pending] : pending_)
-    if (pending.ticket && !pending.ticket->done)
-      outbox_.finish(pending.ticket, pending.queued, failure);
-  if (unplanned_) outbox_.finish(unplanned_->ticket, unplanned_->queued, failure);
+    if (pending.ticket && !pending.ticket->done) outbox_.finish(pending.ticket, failure);
+  if (unplanned_) outbox_.finish(unplanned_->ticket, failure);
   unplanned_.reset();
 }
 

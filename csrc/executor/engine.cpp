@@ -53,42 +53,37 @@ void Engine::start(double timeout_s) {
   if (has_thread_) driver_.start_thread();
 }
 
-std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s) {
+std::shared_ptr<Ticket> Engine::begin(void* data, Call call, double timeout_s) {
   const auto ticket = std::make_shared<Ticket>();
-  return submit({data, std::move(call), timeout_s, ticket, false, nullptr}, false);
+  return submit({data, std::move(call), timeout_s, ticket, nullptr}, false);
 }
 
-std::shared_ptr<Ticket> Engine::submit_queued(void* data, Call call, double timeout_s) {
+std::shared_ptr<Ticket> Engine::submit(void* data, Call call, double timeout_s) {
   const auto ticket = std::make_shared<Ticket>();
-  return submit({data, std::move(call), timeout_s, ticket, true, nullptr}, true);
+  return submit({data, std::move(call), timeout_s, ticket, nullptr}, true);
 }
 
 std::shared_ptr<Ticket> Engine::submit_ahead(void* data, Call call, std::function<void()> on_done) {
   const auto ticket = std::make_shared<Ticket>();
   ticket->ready = false;
   ticket->on_done = std::move(on_done);
-  return submit({data, std::move(call), 0, ticket, false, nullptr}, false);
+  return submit({data, std::move(call), 0, ticket, nullptr}, false);
 }
 
 std::shared_ptr<Ticket> Engine::submit_on(std::shared_ptr<StreamQueue> queue, void* data, Call call,
                                           double timeout_s, std::function<void()> on_done) {
   const auto ticket = std::make_shared<Ticket>();
   ticket->on_done = std::move(on_done);
-  return submit({data, std::move(call), timeout_s, ticket, false, std::move(queue)}, true);
+  return submit({data, std::move(call), timeout_s, ticket, std::move(queue)}, true);
 }
 
 // `wake`: the caller does not go on to drive.
 std::shared_ptr<Ticket> Engine::submit(Submission submission, bool wake) {
   check_process();
   check(submission.call, submission.stream_queue.get());
-  const bool queued = submission.queued;
   const std::shared_ptr<Ticket> ticket = submission.ticket;
   ticket->arrival_s = now_s();
-  if (!inbox_.put(std::move(submission))) {
-    if (queued) outbox_.put(ticket);
-  } else if (wake) {
-    driver_.wake();
-  }
+  if (inbox_.put(std::move(submission)) && wake) driver_.wake();
   return ticket;
 }
 

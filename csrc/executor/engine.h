@@ -57,8 +57,8 @@ class Engine final : private Driven {
   // Never waits. `data` must stay valid until the ticket is done. A failed communicator gives a
   // ticket that is done and failed.
   std::shared_ptr<Ticket> submit(void* data, Call call, double timeout_s);
-  // As submit, and next_done() will return the ticket.
-  std::shared_ptr<Ticket> submit_queued(void* data, Call call, double timeout_s);
+  // As submit, for a caller that goes on to wait(): nobody else is woken.
+  std::shared_ptr<Ticket> begin(void* data, Call call, double timeout_s);
   // As submit, before the contribution is in `data`: numbers the call, which holds up those behind
   // it until mark_ready(), with their deadlines: the caller has one for it. For `on_done` see the
   // ticket; one that is refused never calls it.
@@ -79,7 +79,9 @@ class Engine final : private Driven {
 
   // Drives until the ticket is done or `slice_s` has passed; true if done.
   bool wait(const Ticket& ticket, double slice_s);
-  // The next asynchronously submitted ticket that is done; null after `timeout_s` or at the end.
+  // next_done() is to return the ticket once it is done, which it may be. Once for each.
+  void expect(const std::shared_ptr<Ticket>& ticket) { outbox_.expect(ticket); }
+  // The next one that is expected and done; null after `timeout_s` or at the end.
   std::shared_ptr<Ticket> next_done(double timeout_s) { return outbox_.next(timeout_s); }
 
   // Gives planned calls of this iteration their schedules. From any thread; before this they wait.

@@ -102,7 +102,7 @@ void Engine::finish(const Failure& failure) {
 
 void Engine::refuse(const std::deque<Submission>& unstarted,
                     std::shared_ptr<const Failure> failure) {
-  for (const Submission& one : unstarted) outbox_.finish(one.ticket, one.queued, failure);
+  for (const Submission& one : unstarted) outbox_.finish(one.ticket, failure);
 }
 
 double Engine::drain(double timeout_s) {

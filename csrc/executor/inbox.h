@@ -18,7 +18,6 @@ struct Submission {
   Call call;
   double timeout_s;
   std::shared_ptr<Ticket> ticket;
-  bool queued;                                // the outbox is to have the ticket
   std::shared_ptr<StreamQueue> stream_queue;  // null: the data come this way
 };
 

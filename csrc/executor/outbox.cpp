@@ -6,19 +6,24 @@
 
 namespace patallreduce::executor {
 
-void Outbox::finish(const std::shared_ptr<Ticket>& ticket, bool queued,
-                    std::shared_ptr<const Failure> failure) {
+// Whoever sees second what both have noted, that it is done and expected, puts it.
+void Outbox::finish(const std::shared_ptr<Ticket>& ticket, std::shared_ptr<const Failure> failure) {
   ticket->failure = std::move(failure);
   ticket->finish_s = now_s();
-  ticket->done.store(true, std::memory_order_release);
+  ticket->done = true;
   if (ticket->on_done) ticket->on_done();
-  if (queued) put(ticket);
+  if (ticket->expected.exchange(false)) put(ticket);
 }
 
-void Outbox::put(std::shared_ptr<Ticket> ticket) {
+void Outbox::expect(const std::shared_ptr<Ticket>& ticket) {
+  ticket->expected = true;
+  if (ticket->done && ticket->expected.exchange(false)) put(ticket);
+}
+
+void Outbox::put(const std::shared_ptr<Ticket>& ticket) {
   std::lock_guard lock(mutex_);
   (last_ ? last_->next : first_) = ticket;
-  last_ = std::move(ticket);
+  last_ = ticket;
   changed_.notify_all();
 }
 

@@ -24,8 +24,9 @@ struct Ticket {
   int place = -1;                    // of this rank in a dynamic schedule: how many were before it
   std::atomic<double> drained_s{0};  // 0: still sending
   std::atomic<bool> done{false};
-  std::atomic<bool> ready{true};  // false: called ahead, its contribution is not there yet
-  std::shared_ptr<Ticket> next;   // in the outbox
+  std::atomic<bool> expected{false};  // the outbox is to have it once it is done
+  std::atomic<bool> ready{true};      // false: called ahead, its contribution is not there yet
+  std::shared_ptr<Ticket> next;       // in the outbox
   // Called once it is done, by whoever drives the engine: short, and without calling the engine.
   std::function<void()> on_done;  // set by submit
 };

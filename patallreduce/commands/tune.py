@@ -170,11 +170,11 @@ def _why(rule: FileRule, times: Times | None, size: int | None) -> str:
     case = cases[len(cases) // 2]
     if size is not None:
         case = min(cases, key=lambda case: abs(math.log((case.message_bytes + 1) / (size + 1))))
-    medians_s = times.medians_s(case)
-    if rule.method not in medians_s:
+    means_s = times.means_s(case)
+    if rule.method not in means_s:
         return ""
-    others = {str(method): s for method, s in medians_s.items() if method != rule.method}
-    told = f"{bytes_text(case.message_bytes)}: {ms_text(medians_s[rule.method])} ms"
+    others = {str(method): s for method, s in means_s.items() if method != rule.method}
+    told = f"{bytes_text(case.message_bytes)}: {ms_text(means_s[rule.method])} ms"
     if not others:
         return told
     name = min(others, key=others.__getitem__)

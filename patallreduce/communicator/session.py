@@ -167,7 +167,7 @@ class Session:
             arrivals_s: With the last: when each of the iteration was ready; None: when it was
                 handed over.
             timeout_s: Deadline; None: the session's.
-            caller_waits: The caller waits at once and asks for no future.
+            caller_waits: The caller goes on to wait, and nobody else has to begin.
         """
         self.check_usable()
         call, may_plan = self.settler.settle(tensor, asked)
@@ -208,11 +208,10 @@ class Session:
         work: Work | GpuWork
         if (gpu := self.gpus.of(tensor.device)) is not None:
             work = GpuWork(gpu.native, *gpu.submit(tensor, call, timeout_s), tensor)
-        elif caller_waits:
-            ticket = self.engine.begin(tensor.data_ptr(), call, timeout_s)
-            work = Work(self.engine, ticket, None, tensor)
         else:
-            work = self._completer.submit(tensor, call, timeout_s)
+            begin = self.engine.begin if caller_waits else self.engine.submit
+            ticket = begin(tensor.data_ptr(), call, timeout_s)
+            work = Work(self.engine, ticket, self._completer, tensor)
         self.records.append((work.ticket, call))
         return work
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import torch
@@ -15,18 +16,21 @@ class Completer:
     """Completes the futures of one engine from a thread of its own.
 
     The engine's thread never holds Python's lock; this one sleeps in native code until a
-    collective is done, then takes it. Started by the first asynchronous collective.
+    collective is done, then takes it. Started with the first future that is asked for.
     """
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
-        self._lock = threading.Lock()
+        # Reentrant: where it is held, a work may be collected that asks for its future.
+        self._lock = threading.RLock()
         self._futures: dict[int, torch.futures.Future[_core.Ticket]] = {}
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def submit(self, tensor: torch.Tensor, call: _core.Call, timeout_s: float) -> Work:
-        """Start `call` on `tensor`, which is kept alive until it is done."""
+    def future(
+        self, ticket: _core.Ticket, tensor: torch.Tensor
+    ) -> torch.futures.Future[torch.Tensor]:
+        """A future of the tensor, which is kept alive until the ticket is done. Once for each."""
         done: torch.futures.Future[_core.Ticket] = torch.futures.Future()
 
         def result(done: torch.futures.Future[_core.Ticket]) -> torch.Tensor:
@@ -36,15 +40,18 @@ class Completer:
             return tensor
 
         future: torch.futures.Future[torch.Tensor] = done.then(result)
-        with self._lock:  # the thread must find what the engine gives it
-            ticket = self._engine.submit(tensor.data_ptr(), call, timeout_s)
+        if ticket.done:
+            done.set_result(ticket)
+            return future
+        with self._lock:
             self._futures[ticket.seq] = done
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="patallreduce-completer", daemon=True
                 )
                 self._thread.start()
-        return Work(self._engine, ticket, future, tensor)
+        self._engine.expect(ticket)
+        return future
 
     def join(self) -> None:
         """Complete what is left and end the thread; the engine is closed."""
@@ -70,13 +77,20 @@ class Work:
         self,
         engine: _core.Engine,
         ticket: _core.Ticket,
-        future: torch.futures.Future[torch.Tensor] | None,
+        completer: Completer,
         tensor: torch.Tensor,
     ) -> None:
         self._engine = engine
         self.ticket = ticket
-        self.future = future  # None: who started it waits at once
+        self.future: torch.futures.Future[torch.Tensor] | None = None  # nobody has asked for it
+        self._completer = completer
         self._tensor = tensor  # alive while the engine writes to it
+
+    def __del__(self) -> None:
+        """Keep the tensor, which nobody waits for, until the engine is done with it."""
+        if not self.ticket.done:
+            with contextlib.suppress(_core.TransportError):  # a forked child's has no engine
+                self.get_future()
 
     def wait(self) -> None:
         """Drive the transport from this thread until the result is in the tensor.
@@ -96,5 +110,6 @@ class Work:
             TransportError: in a forked child, where nothing would ever complete it.
         """
         self._engine.check_process()
-        assert self.future is not None
+        if self.future is None:
+            self.future = self._completer.future(self.ticket, self._tensor)
         return self.future

@@ -21,9 +21,9 @@ Decide = Callable[[int, int], Method]  # of ranks and bytes
 
 
 def map_of(times: Times, collective: str, *, beside_others: bool = False) -> DecisionMap:
-    """The medians of one collective, whatever nodes the ranks share."""
+    """The trimmed means of one collective, whatever nodes the ranks share."""
     return {
-        (case.ranks, case.message_bytes): times.medians_s(case)
+        (case.ranks, case.message_bytes): times.means_s(case)
         for case in times.cases()
         if case.collective == collective and case.beside_others == beside_others
     }

@@ -160,10 +160,10 @@ class Regression:
         return -misfit - spread - len(self._logs) / 2 * math.log(2 * math.pi)
 
     def measured(self, case: Case) -> dict[Method, float]:
-        """Medians, seconds, of the methods that the model knows, the fastest first."""
+        """Trimmed means, seconds, of the methods that the model knows, the fastest first."""
         known = self._prices(case)
-        medians_s = self._times.medians_s(case)
-        return {m: s for m, s in medians_s.items() if Method(m.algorithm) in known}
+        means_s = self._times.means_s(case)
+        return {m: s for m, s in means_s.items() if Method(m.algorithm) in known}
 
     def estimates(self, case: Case, methods: Sequence[Method]) -> dict[Method, Estimate]:
         """Of each method, whether or not it was measured."""

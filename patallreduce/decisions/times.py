@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from patallreduce.arguments import refused
+from patallreduce.statistics import trimmed_mean
 from patallreduce.text.files import parse_json, read_text
 
 Machine = dict[str, Any]  # what tells one from another, see `rules.machine_of`
@@ -47,7 +47,7 @@ class Method(NamedTuple):
         return f"{self.algorithm}/{self.segment_bytes}" if self.segment_bytes else self.algorithm
 
 
-# Of differences between two goes: a standard deviation of single ones, in their medians.
+# Of differences between two goes: a standard deviation of single ones, in their median.
 _SINGLE = 1.4826 / math.sqrt(2)
 _USUAL_SPREAD = 0.1  # before enough is known
 _LEAST_SPREAD = 5e-4  # of a second
@@ -63,7 +63,7 @@ class Times:
 
     def __init__(self) -> None:
         self._goes: dict[Case, dict[Method, list[list[float]]]] = defaultdict(dict)
-        self._medians_s: dict[Case, dict[Method, float]] = {}
+        self._means_s: dict[Case, dict[Method, float]] = {}
         self._differences: list[float] = []  # of logarithms, as if of one second; in order
 
     def add(self, case: Case, method: Method, seconds: Iterable[float]) -> None:
@@ -73,30 +73,30 @@ class Times:
             raise ValueError(f"seconds: expected numbers > 0, got {values!r}")
         goes = self._goes[case].setdefault(method, [])
         if goes:
-            one, after = map(statistics.median, (goes[-1], values))
+            one, after = map(trimmed_mean, (goes[-1], values))
             insort(self._differences, abs(math.log(after / one)) * math.sqrt(one))
         goes.append(values)
-        self._medians_s.pop(case, None)
+        self._means_s.pop(case, None)
 
     def cases(self) -> list[Case]:
         """Every case of which anything is known, in order."""
         return sorted(case for case, methods in self._goes.items() if methods)
 
-    def medians_s(self, case: Case) -> dict[Method, float]:
-        """Of each method, the fastest first."""
-        if case not in self._medians_s:
-            medians_s = {
-                method: statistics.median(chain.from_iterable(goes))
+    def means_s(self, case: Case) -> dict[Method, float]:
+        """Trimmed ones, of each method, the fastest first."""
+        if case not in self._means_s:
+            means_s = {
+                method: trimmed_mean(list(chain.from_iterable(goes)))
                 for method, goes in self._goes[case].items()
             }
-            in_order = sorted(medians_s.items(), key=lambda item: item[1])
-            self._medians_s[case] = dict(in_order)
-        return self._medians_s[case]
+            in_order = sorted(means_s.items(), key=lambda item: item[1])
+            self._means_s[case] = dict(in_order)
+        return self._means_s[case]
 
     def error(self, case: Case, method: Method) -> float:
-        """By how much of it its median may be off: a standard error."""
+        """By how much of it its mean may be off: a standard error."""
         goes = self.goes(case, method)
-        return self.spread(self.medians_s(case)[method]) / math.sqrt(goes)
+        return self.spread(self.means_s(case)[method]) / math.sqrt(goes)
 
     def spread(self, seconds: float) -> float:
         """By how much of it what takes so long differs from go to go: a standard deviation.

@@ -14,6 +14,7 @@ from patallreduce.communicator.calls import by_rule
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.settler import Arguments
 from patallreduce.decisions.times import Case, Method
+from patallreduce.tuning.placing import place_anew
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
 GLOO = Method("gloo")  # the baseline beside ours: torch's own, on the processor
@@ -67,6 +68,8 @@ class Measuring:
 
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
+        self._share_processors = 0 < comm.link.processors < comm.ranks
+        self._goes = 0
         self._values = torch.empty(0)  # of the longest tensor yet
 
     def seconds(
@@ -83,6 +86,9 @@ class Measuring:
         """
         tensors = [self._filled(case) for _ in range(in_flight(case))]
         run = self._way(case, method, segments)  # not timed
+        self._goes += 1
+        if self._share_processors:
+            place_anew(self._comm.rank, self._comm.ranks, self._goes)
         own_s = [0.0]  # > 0 before them if the first result is wrong
         for number in range(repeats if repeats == 1 else repeats + 1):
             self._comm.barrier()
@@ -132,7 +138,9 @@ class Measuring:
         return partial(self._together, asked)
 
     def _together(self, asked: Arguments, tensors: list[torch.Tensor]) -> None:
-        for work in [self._comm.session.run(tensor, asked) for tensor in tensors]:
+        alone = len(tensors) == 1
+        works = [self._comm.session.run(one, asked, caller_waits=alone) for one in tensors]
+        for work in works:
             work.wait()
 
     # Small whole numbers: their sums are exact, in any order.

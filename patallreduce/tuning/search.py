@@ -95,7 +95,7 @@ class Search:
         for series in self._series.values():
             measured = {}
             for case in series:
-                counts = [times.count(case, method) for method in times.medians_s(case)]
+                counts = [times.count(case, method) for method in times.means_s(case)]
                 measured[case] = (len(counts), sum(counts))
             before = {case: self._measured.get(case, (-1, -1)) for case in series}
             changed = [case for case in series if measured[case] != before[case]]
@@ -110,8 +110,8 @@ class Search:
     # What is won per second by one more go, and which.
     def _of_case(self, case: Case, regression: Regression) -> Iterator[tuple[float, Work]]:
         methods = dict.fromkeys([*self.prices_s[case], *regression.measured(case)])
-        if medians_s := regression.measured(case):
-            methods |= dict.fromkeys(self._cuts(case, next(iter(medians_s))))
+        if means_s := regression.measured(case):
+            methods |= dict.fromkeys(self._cuts(case, next(iter(means_s))))
         estimates = regression.estimates(case, list(methods))
         fastest = min(estimates, key=lambda method: estimates[method].seconds)
         for method in methods:

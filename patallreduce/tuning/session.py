@@ -141,9 +141,9 @@ def tune(
             if journal is None:
                 continue
             journal.add(case, method, seconds)
-            median_ms = journal.times.medians_s(case)[method] * 1e3
-            tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {_text(case)}: {method} {median_ms:.3f} ms")
-    if lead is not None and not any(map(lead.times.medians_s, searched)):
+            mean_ms = journal.times.means_s(case)[method] * 1e3
+            tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {_text(case)}: {method} {mean_ms:.3f} ms")
+    if lead is not None and not any(map(lead.times.means_s, searched)):
         raise ValueError(
             f"budget: expected time for one measurement, got {budget_s:g} s; the shortest takes "
             f"about {lead.search.least_s():.3g} s"
@@ -170,8 +170,8 @@ class _Lead:
     def following(self, elapsed_s: float) -> list[Work]:
         times, left_s = self.times, self._budget_s - elapsed_s
         for case in self._cases:  # beside what is measured of ours
-            if times.medians_s(case) and has_baseline(case) and not times.count(case, GLOO):
-                work = work_of(case, GLOO, max(times.medians_s(case).values()))
+            if times.means_s(case) and has_baseline(case) and not times.count(case, GLOO):
+                work = work_of(case, GLOO, max(times.means_s(case).values()))
                 if work.about_s <= left_s:
                     return [work]
         return self.search.following(times, left_s)

@@ -133,8 +133,10 @@ def test_a_call_that_is_done_before_it_is_submitted_completes_once():
     (communicator,) = pat.Communicator.loopback(1, timeout_s=10)
     call = communicator.session.settle(torch.ones(1), Arguments(algorithm="ring", segments=1))
     engine, data = communicator.session.engine, torch.ones(1)
-    submitted = [engine.submit(data.data_ptr(), call, 10.0).seq for _ in range(100_000)]
-    finished = [engine.next_done(10.0).seq for _ in submitted]
-    assert finished == submitted
+    submitted = [engine.submit(data.data_ptr(), call, 10.0) for _ in range(100_000)]
+    for ticket in submitted:
+        engine.expect(ticket)
+    finished = {engine.next_done(10.0).seq for _ in submitted}
+    assert finished == {ticket.seq for ticket in submitted}
     assert engine.next_done(0.01) is None
     communicator.close()

@@ -267,7 +267,7 @@ def test_times_come_back_and_a_line_that_was_cut_off_is_left_out(tmp_path):
     machine, times = read_times(path)
     assert machine == MACHINE
     assert list(times.lines()) == lines[1:]
-    assert times.medians_s(case(1024)) == {Method("ring", 256): 2.0}
+    assert times.means_s(case(1024)) == {Method("ring", 256): 2.0}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.tuned.__main__ import WHO, medians_s, one_tuning, penalty_of
+from benchmarks.tuned.__main__ import WHO, means_s, one_tuning, penalty_of
 from patallreduce.decisions.times import Method
 from tests.figures.records import Figure, load, median, ms, one
 
@@ -27,7 +27,7 @@ def figures() -> Iterator[Figure]:
         )
         yield Figure(PAGE, f"{name}: {means} on the mean, {most} at the most", "mean", file)
     ratios = [
-        medians_s(record)[Method(record["chosen"]["usual"][0])] / min(medians_s(record).values())
+        means_s(record)[Method(record["chosen"]["usual"][0])] / min(means_s(record).values())
         for record in load(file)
         if record["network"] == "200mbit"
     ]

@@ -144,7 +144,8 @@ void closed(Random& random) {
     std::vector<std::vector<float>> values(6, std::vector<float>(30000));
     std::vector<std::shared_ptr<Ticket>> tickets;
     for (auto& message : values)
-      tickets.push_back(engines[rank]->submit_queued(message.data(), call_of(30000, "prr", 8), 60));
+      tickets.push_back(engines[rank]->submit(message.data(), call_of(30000, "prr", 8), 60));
+    for (const auto& ticket : tickets) engines[rank]->expect(ticket);
     std::thread waiter([&] {
       for (const auto& ticket : tickets) wait(*engines[rank], *ticket);
     });
@@ -152,8 +153,7 @@ void closed(Random& random) {
     engines[rank]->close(30);
     for (const auto& ticket : tickets) CHECK(ticket->done && !ticket->failure);
     waiter.join();
-    while (engines[rank]->next_done(0)) {
-    }
+    for (const auto& ticket : tickets) CHECK(engines[rank]->next_done(0) != nullptr);
     const auto after = engines[rank]->submit(values[0].data(), call_of(30000, "prr", 8), 60);
     CHECK(after->done && after->failure);
   });

@@ -151,8 +151,7 @@ void iterate(Ranks& made, Random& random, const std::function<void(int, int)>& d
       monitor.report(Asked{id, now_s()});
       for (int bucket = 0; bucket < 2; ++bucket) {
         values.emplace_back(count, static_cast<float>(tickets.size()));
-        tickets.push_back(
-            engine.submit_queued(values.back().data(), planned_call(1, i, bucket), 60));
+        tickets.push_back(engine.submit(values.back().data(), planned_call(1, i, bucket), 60));
       }
       report(monitor, Arrived{id, {now_s(), now_s()}, {{count, 4}, {count, 4}}}, own);
       monitor.records(1, 8);

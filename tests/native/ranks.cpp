@@ -190,7 +190,7 @@ void wait(Engine& engine, const Ticket& ticket) {
 void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& random, int calls,
                         int largest_count) {
   const int ranks = static_cast<int>(engines.size());
-  const bool queued = pick(random, 0, 1);  // completed by another thread, or by waiting
+  const bool awaited = pick(random, 0, 1);  // by another thread, which next_done() tells
   const unsigned long seed = random();
   each_rank(ranks, [&](int rank) {
     Random alike(seed), own(seed + 1 + static_cast<unsigned long>(rank));
@@ -203,14 +203,15 @@ void random_collectives(std::vector<std::unique_ptr<Engine>>& engines, Random& r
       values.emplace_back(std::max<std::size_t>(call.count, 1));
       fill(values.back(), call, rank);
       pause(own, 2000);
-      tickets.push_back(queued ? engine.submit_queued(values.back().data(), call, 60)
-                               : engine.submit(values.back().data(), call, 60));
-      if (!queued && pick(own, 0, 2) == 0) wait(engine, *tickets.back());
+      tickets.push_back(awaited ? engine.submit(values.back().data(), call, 60)
+                                : engine.begin(values.back().data(), call, 60));
+      if (awaited) engine.expect(tickets.back());
+      if (!awaited && pick(own, 0, 2) == 0) wait(engine, *tickets.back());
     }
-    if (queued)
+    if (awaited)
       for (int i = 0; i < calls; ++i) CHECK(engine.next_done(60) != nullptr);
     for (int i = 0; i < calls; ++i) {
-      if (!queued) wait(engine, *tickets[i]);
+      if (!awaited) wait(engine, *tickets[i]);
       CHECK(tickets[i]->done);
       if (tickets[i]->failure) failed(__FILE__, __LINE__, tickets[i]->failure->what);
       check(values[i], list[i], ranks, rank);
