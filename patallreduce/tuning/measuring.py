@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -14,7 +15,7 @@ from patallreduce.communicator.calls import by_rule
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.settler import Arguments
 from patallreduce.decisions.times import Case, Method
-from patallreduce.tuning.placing import place_anew
+from patallreduce.tuning.placing import placed
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
 GLOO = Method("gloo")  # the baseline beside ours: torch's own, on the processor
@@ -69,8 +70,15 @@ class Measuring:
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
         self._share_processors = 0 < comm.link.processors < comm.ranks
-        self._goes = 0
+        self._placings = 0
         self._values = torch.empty(0)  # of the longest tensor yet
+
+    def placed(self) -> AbstractContextManager[None]:
+        """What is compared has the same luck meanwhile, where ranks share processors: `placing`."""
+        self._placings += 1
+        if not self._share_processors:
+            return nullcontext()
+        return placed(self._comm.rank, self._comm.ranks, self._placings)
 
     def seconds(
         self, case: Case, method: Method, repeats: int, *, segments: int | None = None
@@ -86,9 +94,6 @@ class Measuring:
         """
         tensors = [self._filled(case) for _ in range(in_flight(case))]
         run = self._way(case, method, segments)  # not timed
-        self._goes += 1
-        if self._share_processors:
-            place_anew(self._comm.rank, self._comm.ranks, self._goes)
         own_s = [0.0]  # > 0 before them if the first result is wrong
         for number in range(repeats if repeats == 1 else repeats + 1):
             self._comm.barrier()
@@ -97,6 +102,7 @@ class Measuring:
             own_s.append((time.monotonic() - start_s) / len(tensors))
             if number == 0:
                 own_s[0] = float(not all(self._is_right(case, tensor) for tensor in tensors))
+        self._comm.barrier()  # who is done takes no processor from who is not
         wrong, *seconds = self._over_ranks(own_s, "max")
         if wrong:
             raise RuntimeError(f"{method} gave a wrong result of {case}: not counted")

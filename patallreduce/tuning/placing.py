@@ -1,20 +1,21 @@
-"""Where ranks that share processors run.
+"""Where ranks run that share processors.
 
-Which of them share one makes a call up to twice as long, by some algorithms and not by others; and
-where the kernel has put a rank it leaves it for seconds. What is measured one after the other would
-all have the same luck.
+Which of them share one makes a call up to twice as long, by some algorithms more than by others;
+and where the kernel has put a rank it leaves it for seconds. What is measured meanwhile would all
+have the same luck, and another method the next time another one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+from collections.abc import Iterator
 
-_THREADS = "/proc/self/task"
 
-
-def place_anew(rank: int, ranks: int, number: int) -> None:
-    """Put this process on one of its processors, from where the kernel may move it as it likes.
+@contextlib.contextmanager
+def placed(rank: int, ranks: int, number: int) -> Iterator[None]:
+    """Keep this process on one of its processors.
 
     Args:
         rank: This one of as many on the same processors, which get as many ranks each.
@@ -22,10 +23,20 @@ def place_anew(rank: int, ranks: int, number: int) -> None:
         number: Equal on all ranks; by another one chance has it otherwise.
     """
     place = random.Random(number).sample(range(ranks), ranks)[rank]
-    for thread in map(int, os.listdir(_THREADS)):
-        try:
+    usable_by: dict[int, list[int]] = {}
+    own = sorted(os.sched_getaffinity(0))  # of threads that start meanwhile, too
+    for thread in _threads():
+        with contextlib.suppress(OSError):  # it has ended, or nobody may
             usable = sorted(os.sched_getaffinity(thread))
             os.sched_setaffinity(thread, [usable[place % len(usable)]])
-            os.sched_setaffinity(thread, usable)
-        except OSError:  # it has ended, or nobody may
-            continue
+            usable_by[thread] = usable
+    try:
+        yield
+    finally:
+        for thread in _threads():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, usable_by.get(thread, own))
+
+
+def _threads() -> list[int]:
+    return [int(name) for name in os.listdir("/proc/self/task")]

@@ -31,7 +31,7 @@ def figures() -> Iterator[Figure]:
         for record in load(file)
         if record["network"] == "200mbit"
     ]
-    yield Figure(PAGE, f"takes {max(ratios):.1f} times", "median", file)
+    yield Figure(PAGE, f"takes {max(ratios):.1f} times", "trimmed means", file)
 
     file = "training_tuned.jsonl"
     for delay_s in (0.0, 0.3):
