@@ -22,7 +22,7 @@ class Completer:
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         # Reentrant: where it is held, a work may be collected that asks for its future.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._futures: dict[int, torch.futures.Future[_core.Ticket]] = {}
         self._thread: threading.Thread | None = None
         self._ending = False
@@ -43,7 +43,7 @@ class Completer:
         if ticket.done:
             done.set_result(ticket)
             return future
-        with self._lock:
+        with self.lock:
             self._futures[ticket.seq] = done
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -63,7 +63,7 @@ class Completer:
         while True:
             ticket = self._engine.next_done(_POLL_S)
             if ticket is not None:
-                with self._lock:
+                with self.lock:
                     done = self._futures.pop(ticket.seq)
                 done.set_result(ticket)
             elif self._ending:
@@ -110,6 +110,7 @@ class Work:
             TransportError: in a forked child, where nothing would ever complete it.
         """
         self._engine.check_process()
-        if self.future is None:
-            self.future = self._completer.future(self.ticket, self._tensor)
-        return self.future
+        with self._completer.lock:  # of threads that ask at once, one makes it
+            if self.future is None:
+                self.future = self._completer.future(self.ticket, self._tensor)
+            return self.future

@@ -1,6 +1,7 @@
 """What a caller does with an asynchronous collective's handle, or does not."""
 
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -71,6 +72,31 @@ def test_futures_complete_before_and_after_the_result_and_waiting_needs_no_threa
     assert torch.equal(first.wait(), torch.full((COUNT,), 4.0))
     assert torch.equal(second.wait(), first.value())
     assert len(completers()) > before
+
+
+def test_threads_that_ask_at_once_get_one_future(pair):
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            tensors = [torch.ones(3) for _ in pair]
+            work = pair[0].all_reduce(tensors[0], async_op=True)
+            found = []
+            threads = [
+                threading.Thread(
+                    target=lambda work=work, found=found: found.append(work.get_future())
+                )
+                for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            pair[1].all_reduce(tensors[1])
+            for thread in threads:
+                thread.join()
+            assert len(set(map(id, found))) == 1
+            assert torch.equal(found[0].wait(), torch.full((3,), 2.0))
+    finally:
+        sys.setswitchinterval(interval_s)
 
 
 def test_every_future_completes_whenever_it_is_asked_for():
