@@ -13,6 +13,7 @@
 //   source  Pjesivac-Grbovic, PhD thesis, Tennessee (2007), section 4, Table 5.1
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "pricing/link.h"
@@ -27,8 +28,9 @@ struct Bucket {
   std::uint64_t elements;
 };
 
+// Of what a rested port does not let through at once.
 inline double transfer_s(const Bucket& bucket, const Link& link) {
-  return link.transfer_s(static_cast<double>(bucket.bytes));
+  return link.transfer_s(std::max(static_cast<double>(bucket.bytes) - link.burst_bytes, 0.0));
 }
 
 // moving_s: to transfer the whole message, and to sum it where that counts.

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import fsdp
 from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as post_local_sgd
 from torch.nn.parallel import DistributedDataParallel
 
@@ -85,11 +86,11 @@ class Wrapper(nn.Module):
 
 
 def fully_sharded():
-    return torch.distributed.fsdp.fully_shard(mlp())
+    return fsdp.fully_shard(mlp())
 
 
 def fully_sharded_in_the_old_way():
-    return torch.distributed.fsdp.FullyShardedDataParallel(mlp(), device_id=torch.device("cpu"))
+    return fsdp.FullyShardedDataParallel(mlp(), device_id=torch.device("cpu"))
 
 
 def replicated_by_fsdp():
