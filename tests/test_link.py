@@ -8,7 +8,12 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import _core
-from patallreduce.pricing.link import measure, measure_partners, measure_port_share
+from patallreduce.pricing.link import (
+    measure,
+    measure_change_share,
+    measure_partners,
+    measure_port_share,
+)
 
 LATENCIES_S = [10e-6, 100e-6, 1e-3, 10e-3, 50e-3]
 LONGEST_BYTES = 64 << 20  # of a message that the measurement may send
@@ -200,6 +205,21 @@ def simulated_swap_s(link, ranks, noise=lambda: 1.0):
         return noise() * max(pat.simulate(schedule, link, ranks**2 * block_bytes).finish_s)
 
     return swap_s
+
+
+@pytest.mark.parametrize("ranks", [3, 8])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.35, 1.0])
+def test_the_share_of_the_latency_that_changing_partners_takes_is_found(ranks, share):
+    link = pat.Link(200e-6, 25e6, change_share=share)
+    swap_s = simulated_swap_s(link, ranks)
+    found = measure_change_share(replace(link, change_share=0.0), ranks, swap_s)
+    assert found == pytest.approx(share, abs=0.03)
+
+
+def test_a_change_share_stays_within_0_and_1():
+    link = pat.Link(20e-6, 25e6)
+    assert measure_change_share(link, 8, lambda _: 1e-9) == 0
+    assert measure_change_share(link, 8, lambda _: 1.0) == 1
 
 
 @pytest.mark.parametrize("latency_s", [10e-6, 1e-3, 50e-3])

@@ -20,6 +20,7 @@ def cases(draw):
         draw(st.sampled_from([1e7, 1e9])),
         draw(st.sampled_from([5e9, 1e15])),
         port_share=draw(st.sampled_from([0.0, 0.25, 1.0])),
+        change_share=draw(st.sampled_from([0.0, 0.0, 0.4])),
         partners=draw(st.sampled_from([1, 1, 2.5, 20])),
         burst_bytes=draw(st.sampled_from([0, 0, 500, 33_000, 1 << 20])),
         processors=draw(st.sampled_from([0, 0, 0, 1, 2, 5, 20])),
@@ -247,3 +248,12 @@ def test_a_node_is_like_one_rank():
 def test_a_network_fits_its_ranks(network, told):
     with pytest.raises(pat.ScheduleError, match=told):
         pat.lower_bound(network, 1, [0.0, 0.0])
+
+
+def test_processors_receive_while_the_last_message_flies():
+    """Two ranks send each other all, of which a processor moves a half at either end: 0.05 us."""
+    link = pat.Link(1e-6, 1e7, 1e15, port_share=0.0, processors=1)
+    found = pat.simulate(pat.schedule("recursive_doubling", 2, 1), link, 1)
+    bound = pat.lower_bound(link, 1, [0, 0]).last_finish_s
+    assert bound == pytest.approx(1.1e-6)
+    assert max(found.finish_s) == pytest.approx(1.15e-6)

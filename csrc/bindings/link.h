@@ -17,6 +17,7 @@ class pybind11::detail::type_caster<patallreduce::pricing::Link> {
     value.reduce_bytes_per_s = link.attr("reduce_bytes_per_s").cast<double>();
     value.transfers_s = link.attr("transfers_s").cast<std::vector<std::pair<double, double>>>();
     value.port_share = link.attr("port_share").cast<double>();
+    value.change_share = link.attr("change_share").cast<double>();
     value.partners = link.attr("partners").cast<double>();
     value.burst_bytes = link.attr("burst_bytes").cast<double>();
     value.processors = link.attr("processors").cast<int>();

@@ -92,9 +92,11 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
     start_s = peer.receives_until_s;
     step.record = peer.receive_record;
   }
+  if (price.change_s > 0) start_s = change_partners(rank, step.peer, start_s, step.record);
   const bool far = through_uplinks(rank, step.peer);
   if (far) start_s = take_uplinks(rank, step.peer, start_s, bytes, step.record);
   const double begin_s = start_s + pieces * price.before_s;
+  port.sends_elsewhere_s = peer.receives_elsewhere_s = begin_s + price.change_s;
   const bool ahead = burst_s_ > 0 && !network_.same_node(rank, step.peer);
   const double until_s =
       ahead ? passed_s(port, peer, begin_s, price.transfer_s) : begin_s + price.transfer_s;
@@ -111,6 +113,24 @@ void Ports<Steps>::send(std::int32_t rank, std::int32_t n) {
       pieces == 1 ? until_s
                   : std::min(start_s + price.before_s + price.transfer_s / pieces, until_s);
   push_departure(rank, n, until_s, piece_s + price.after_s);
+}
+
+template <typename Steps>
+double Ports<Steps>::change_partners(std::int32_t from, std::int32_t to, double start_s,
+                                     std::int32_t& cause) {
+  Port &sender = port_of(from), &receiver = port_of(to);
+  const std::int32_t sender_port = steps_.port(from), receiver_port = steps_.port(to);
+  if (sender.sent_to != receiver_port && sender.sends_elsewhere_s > start_s) {
+    start_s = sender.sends_elsewhere_s;
+    cause = sender.line.record;
+  }
+  if (receiver.received_from != sender_port && receiver.receives_elsewhere_s > start_s) {
+    start_s = receiver.receives_elsewhere_s;
+    cause = receiver.receive_record;
+  }
+  sender.sent_to = receiver_port;
+  receiver.received_from = sender_port;
+  return start_s;
 }
 
 template <typename Steps>

@@ -61,6 +61,8 @@ void check(const Link& link) {
   require("reduce_bytes_per_s", link.reduce_bytes_per_s);
   PATR_CHECK(link.port_share >= 0 && link.port_share <= 1, ScheduleError,
              "link: expected a port_share within 0..1, got ", link.port_share);
+  PATR_CHECK(link.change_share >= 0 && link.change_share <= 1, ScheduleError,
+             "link: expected a change_share within 0..1, got ", link.change_share);
   PATR_CHECK(std::isfinite(link.partners) && link.partners >= 1, ScheduleError,
              "link: expected partners >= 1, got ", link.partners);
   PATR_CHECK(std::isfinite(link.burst_bytes) && link.burst_bytes >= 0, ScheduleError,

@@ -19,6 +19,10 @@ struct Link {
   // (segments that follow each other overlap most of their latencies;
   // algorithms/all_reduce/slt.cpp).
   double port_share = 0.25;
+  // Share of the latency for which a port that a message has begun to pass cannot begin with one of
+  // another partner, besides: programs and kernels have more to do for it. Of long messages it is
+  // over before they are.
+  double change_share = 0;
   // By rank, or by node: 1 to schedule::most_port_width, to compare its port's bandwidth with the
   // others'. bytes_per_s and transfers_s are the narrowest's. Empty: alike.
   std::vector<std::int32_t> ports = {};
@@ -36,8 +40,8 @@ struct Link {
   double widest() const;
 };
 
-// Throws ScheduleError, naming the field, unless all of them are finite and > 0, port_share within
-// 0..1 and transfers_s ascending in bytes.
+// Throws ScheduleError, naming the field, unless all of them are finite and > 0, shares within 0..1
+// and transfers_s ascending in bytes.
 void check(const Link& link);
 // Unless it has no ports, or one for each.
 void check_ports(const Link& link, int ranks);

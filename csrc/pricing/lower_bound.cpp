@@ -139,8 +139,12 @@ LowerBound lower_bound(const Link& link, const std::vector<std::uint64_t>& messa
     }
     const double moved = unsent + (static_cast<double>(ranks) - 2) * later;
     const double share_s = std::max(moved / all_ports - burst_s, 0.0);
+    // Processors that have sent all, with half of their work, receive some while the last one
+    // flies.
+    const double sent_s = link.processors > 0 ? share_s / 2 : share_s;
     if (later > 0)
-      bound.last_finish_s = std::max(bound.last_finish_s, lasts_s[b] + share_s + flight_s);
+      bound.last_finish_s =
+          std::max(bound.last_finish_s, lasts_s[b] + std::max(sent_s + flight_s, share_s));
   }
   return bound;
 }

@@ -26,8 +26,12 @@ Cost cost_of(const Link& link, double bytes) {
     const double transfer_s = link.transfer_s(bytes) / 2, end_s = before_s + transfer_s;
     return {before_s, transfer_s, (1 - link.port_share) * link.latency_s, end_s, end_s};
   }
-  return {link.port_share * link.latency_s, link.transfer_s(bytes),
-          (1 - link.port_share) * link.latency_s, 0, 0};
+  return {link.port_share * link.latency_s,
+          link.transfer_s(bytes),
+          (1 - link.port_share) * link.latency_s,
+          0,
+          0,
+          link.change_share * link.latency_s};
 }
 
 Cost cost_of(const LogGP& model, double bytes) {
@@ -119,6 +123,7 @@ Cost cost(const Network& network, std::int32_t from, std::int32_t to, double mes
     result.before_s = std::max(result.before_s, other.before_s);
     result.transfer_s = std::max(result.transfer_s, other.transfer_s);
     result.after_s = std::max(result.after_s, other.after_s);
+    result.change_s = std::max(result.change_s, other.change_s);
     result.receive_s = other.receive_s;
   }
   if (!within && network.has_uplinks())

@@ -43,9 +43,10 @@ using Model = std::variant<Link, LogGP, PLogP>;
 struct Cost {
   double before_s;
   double transfer_s;
-  double after_s;    // until it is there; negative where the ports rest longer than it travels
-  double send_s;     // of the sender's processor, from the start on
-  double receive_s;  // of the receiver's processor, once it is there
+  double after_s;       // until it is there; negative where the ports rest longer than it travels
+  double send_s;        // of the sender's processor, from the start on
+  double receive_s;     // of the receiver's processor, once it is there
+  double change_s = 0;  // after before_s, until either port can begin with another partner
 };
 
 Cost cost(const Model& model, double message_bytes);

@@ -78,6 +78,9 @@ class Ports {
   struct Port {  // and the processor behind it
     double sends_until_s = -HUGE_VAL, receives_until_s = -HUGE_VAL, works_until_s = -HUGE_VAL;
     double sent_steadily_s = -HUGE_VAL, received_steadily_s = -HUGE_VAL;  // as if without a burst
+    // Since when another partner than the last one can be sent to, received from; which was it.
+    double sends_elsewhere_s = -HUGE_VAL, receives_elsewhere_s = -HUGE_VAL;
+    std::int32_t sent_to = -1, received_from = -1;
     Line line;
     std::int32_t receive_record = -1, work_record = -1;  // of what last used them
   };
@@ -132,6 +135,7 @@ class Ports {
   void send_next(Line& line);
   void begin_to_send(std::int32_t rank, Line& line, std::int32_t n, double since_s);
   void send(std::int32_t rank, std::int32_t n);
+  double change_partners(std::int32_t from, std::int32_t to, double start_s, std::int32_t& cause);
   double take_uplinks(std::int32_t from, std::int32_t to, double start_s, double bytes,
                       std::int32_t& cause);
   void start_flow(std::int32_t rank, std::int32_t n);

@@ -89,6 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.25,
         help="of the latency that occupies a port, 0 to 1; 1: Hockney's model (default 0.25)",
     )
+    case.add_argument(
+        "--change-share",
+        type=float,
+        default=0.0,
+        help="of the latency that a port needs besides to change partners, 0 to 1 (default 0)",
+    )
 
     arrivals = parser.add_argument_group("arrivals (default: all together)")
     late = arrivals.add_mutually_exclusive_group()

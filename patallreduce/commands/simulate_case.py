@@ -22,6 +22,7 @@ def bucket_of(options: argparse.Namespace, ranks: int, message_bytes: int) -> Bu
         options.link,
         options.reduce,
         port_share=options.port_share,
+        change_share=options.change_share,
         ports=tuple(port / min(ports) for port in ports),
         partners=options.partners,
         burst_bytes=options.burst,

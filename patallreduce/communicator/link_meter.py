@@ -20,6 +20,7 @@ from patallreduce.pricing.link import (
     LONG_S,
     Link,
     measure,
+    measure_change_share,
     measure_partners,
     measure_port_share,
 )
@@ -82,7 +83,7 @@ class LinkMeter:
         try:
             link = self._measure(dtype)
             if self._ports:
-                link = self._with_partners(self._with_ports(link))
+                link = self._with_changes(self._with_partners(self._with_ports(link)))
                 link = replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
             else:
                 link = self._with_processors(link)
@@ -164,6 +165,12 @@ class LinkMeter:
             return link
         return replace(link, partners=measure_partners(link, self._ranks, self._swap_s))
 
+    def _with_changes(self, link: Link) -> Link:
+        """The same; over a long way most of the latency is the wire's."""
+        if self._nodes or link.latency_s >= LONG_S or not 2 < self._ranks <= _MOST_AT_ONCE:
+            return link
+        return replace(link, change_share=measure_change_share(link, self._ranks, self._swap_s))
+
     def _with_processors(self, link: Link) -> Link:
         """The same, of a message that has them for itself; all ranks are busy while one is sent."""
         usable = torch.zeros(_MOST_PROCESSORS, dtype=torch.float64)
@@ -244,10 +251,10 @@ def _reduce_bytes_per_s(dtype: torch.dtype) -> float:
     received, held = (torch.ones(_SUMMED_BYTES // dtype.itemsize, dtype=dtype) for _ in range(2))
     fastest_s = float("inf")
     for _ in range(3):
-        start_s = time.monotonic()
+        start_s = time.thread_time()  # others may have its processor meanwhile
         out = received.data_ptr()
         _core.combine(
             out, 0, out, held.data_ptr(), received.numel(), dtype_of(held).name, "sum", 1.0
         )
-        fastest_s = min(fastest_s, time.monotonic() - start_s)
+        fastest_s = min(fastest_s, time.thread_time() - start_s)
     return _SUMMED_BYTES / fastest_s

@@ -25,6 +25,8 @@ class Link:
         port_share: Share of the latency, 0 to 1, that occupies a simulated port; during the rest
             the next message can leave. 1 is Hockney's model to the letter; segments that follow
             each other were measured to overlap most of their latency (slt.cpp).
+        change_share: Share of the latency, 0 to 1, for which a port that a message has begun to
+            pass cannot begin with one of another partner, besides. Closed forms know none.
         ports: (P,) bandwidth of each rank's port (of each node's, where ranks share any) over that
             of the narrowest, which `bytes_per_s` and `transfers_s` are of. Empty: alike.
         partners: With how many other ranks at once a rank's port is full, >= 1: its bandwidth over
@@ -49,6 +51,7 @@ class Link:
     reduce_bytes_per_s: float = 5e9
     transfers_s: tuple[tuple[float, float], ...] = ()
     port_share: float = 0.25
+    change_share: float = 0.0
     ports: tuple[float, ...] = ()
     partners: float = 1.0
     burst_bytes: float = 0.0
@@ -57,8 +60,9 @@ class Link:
     def __post_init__(self) -> None:
         for name in ("latency_s", "bytes_per_s", "reduce_bytes_per_s"):
             _positive(name, getattr(self, name))
-        if not 0 <= self.port_share <= 1:
-            raise ValueError(f"Link.port_share: expected 0 to 1, got {self.port_share}")
+        for name in ("port_share", "change_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"Link.{name}: expected 0 to 1, got {getattr(self, name)}")
         previous_bytes = 0.0
         for message_bytes, seconds in self.transfers_s:
             _positive("transfers_s", message_bytes)
@@ -217,6 +221,22 @@ def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> floa
     seconds = min(again_s() for _ in range(_REPEATS))
     latencies = (seconds - _PIECES * link.transfer_s(_PIECE_BYTES)) / link.latency_s
     return min(max((latencies - 1) / (_PIECES - 1), 0.0), 1.0)
+
+
+def measure_change_share(link: Link, ranks: int, swap_s: Callable[[int], float]) -> float:
+    """Measure what it costs a port to change partners: by tiny messages to all others at once.
+
+    Args:
+        link: The measured one, whose change_share is not looked at.
+        ranks: P, 3 or more.
+        swap_s: As of `measure_partners`.
+
+    Returns:
+        0 to 1, as `Link.change_share`.
+    """
+    seconds = min(swap_s(_PIECE_BYTES) for _ in range(_MORE_REPEATS))
+    change_s = (seconds - link.latency_s) / (ranks - 2)
+    return min(max(change_s / link.latency_s - link.port_share, 0.0), 1.0)
 
 
 _SEVERAL = 1.4  # fewer partners are noise, where ranks share a few cores

@@ -7,7 +7,7 @@ import pytest
 import patallreduce as pat
 from patallreduce import Step, _core
 from patallreduce.communicator.burst_meter import measure_burst
-from patallreduce.pricing.selection import prices_s
+from patallreduce.pricing.selection import choose_segments, prices_s
 
 STEADY = pat.Link(1, 100, 1e12, port_share=0.0)  # 100 bytes take 1 s, and are there 1 s later
 TOKENS = replace(STEADY, burst_bytes=50)
@@ -113,3 +113,21 @@ def test_a_token_bucket_is_measured(burst_bytes):
 )
 def test_nothing_else_is_taken_for_one(link, seconds):
     assert measure_burst(link, lambda size: link.latency_s + seconds(size)) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "collective"),
+    [("chain_broadcast", "broadcast"), ("chain_reduce", "reduce"), ("slt", "all_reduce")],
+)
+def test_what_goes_through_at_once_is_not_cut(name, collective):
+    steady = pat.Link(800e-6, 25e6)
+
+    def segments(message_bytes, link):
+        size = (message_bytes, message_bytes // 4)
+        return choose_segments(name, 8, *size, link, collective=collective)
+
+    tokens = replace(steady, burst_bytes=32 << 10)
+    assert segments(28 << 10, steady) > 1
+    assert segments(28 << 10, tokens) == segments(32 << 10, tokens) == 1
+    assert segments(256 << 10, tokens) == segments(224 << 10, steady), "of what is beyond it"
+    assert segments(1 << 20, tokens) == pytest.approx(segments(1 << 20, steady), abs=1)

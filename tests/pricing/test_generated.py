@@ -13,6 +13,7 @@ NAMES = sorted(pat.algorithms())
 LINKS = {
     "overlapping": LINK,
     "to the letter": pat.Link(20e-6, 25e6, 5e9, port_share=1.0),
+    "changes": pat.Link(20e-6, 25e6, 5e9, change_share=0.7),
     "bursts": pat.Link(20e-6, 25e6, 5e9, burst_bytes=3000),
     "processors": pat.Link(20e-6, 25e6, 1e8, processors=2),
     "slow sums": pat.Link(20e-6, 25e6, 2e7, transfers_s=((1000, 1e-4), (50_000, 1.5e-3))),

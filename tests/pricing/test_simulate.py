@@ -198,6 +198,7 @@ def test_a_message_has_no_negative_size():
         ({"latency_s": 0}, "latency_s"),
         ({"bytes_per_s": math.nan}, "bytes_per_s"),
         ({"port_share": 1.5}, "port_share"),
+        ({"change_share": -0.1}, "change_share"),
         ({"transfers_s": ((10, 1.0), (10, 2.0))}, "ascending"),
         ({"transfers_s": ((10, 0.0),)}, "transfers_s"),
     ],

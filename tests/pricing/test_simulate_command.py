@@ -165,6 +165,7 @@ def test_sweep(run, tmp_path):
         ("--compare --plot x.png", "draws one algorithm's schedule"),
         ("--compare --draws 0", "--draws: expected a number >= 1"),
         ("--port-share 2", "Link.port_share: expected 0 to 1"),
+        ("--change-share 2", "Link.change_share: expected 0 to 1"),
         ("--compare --sweep", "not allowed with"),
     ],
 )
