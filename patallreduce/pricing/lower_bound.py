@@ -60,7 +60,7 @@ def lower_bound(
     the others send before, the last one's data has still to leave, and each other node's to come.
 
     Where processors move messages, each end has half of the work, so W is half as long; and all
-    processors together move no more than one each. While the last message flies they receive others.
+    processors together move no more than one each. While the last message flies they receive.
 
     What a port that has rested lets through at once is taken off: once, as it comes back no faster
     than the port works.

@@ -6,6 +6,7 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import Step
+from patallreduce.pricing.selection import prices_s
 
 # 100 bytes take 1 s, and are there 1 s later; the next message can leave at once.
 ALIKE = pat.Link(1, 100, 1e12, port_share=0.0)
@@ -72,15 +73,13 @@ def test_several_collectives_share_the_ports_that_change():
 
 def test_prices_know_it():
     """A flat broadcast of a few bytes to 7 others changes 6 times, a binomial tree twice."""
-    of_each = [
-        {
-            name: max(pat.simulate(pat.schedule(name, 8, 1, collective="broadcast"), link, 8).finish_s)
-            for name in ("flat_broadcast", "binomial_broadcast")
-        }
-        for link in (pat.Link(1e-4, 25e6), pat.Link(1e-4, 25e6, change_share=0.4))
-    ]
-    assert of_each[0]["flat_broadcast"] < of_each[0]["binomial_broadcast"]
-    assert of_each[1]["flat_broadcast"] > of_each[1]["binomial_broadcast"]
+    alike = pat.Link(1e-4, 25e6)
+    with_it, without = (
+        prices_s("broadcast", 8, 8, 2, link=link)
+        for link in (replace(alike, change_share=0.4), alike)
+    )
+    assert without["flat_broadcast"] < without["binomial_broadcast"]
+    assert with_it["flat_broadcast"] > with_it["binomial_broadcast"]
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])
