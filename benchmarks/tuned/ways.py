@@ -92,7 +92,6 @@ def taking_turns(
     turns = max(min(int(least.seconds / (repeats * about_s)), least.most), least.turns)
     found: dict[Way, list[float]] = {way: [] for way in sorted(ways)}
     for turn in range(turns // 4 * 4):
-        with measuring.placed():
-            for way in reversed(list(found)) if turn % 2 else list(found):
-                found[way].append(seconds_of(measuring, case, way, repeats))
+        for way in reversed(list(found)) if turn % 2 else list(found):
+            found[way].append(seconds_of(measuring, case, way, repeats))
     return found

@@ -9,6 +9,8 @@ namespace {
 
 // A segment should still be in a core's cache when it is summed and sent on.
 constexpr double cache_bytes = 512 << 10;
+// Where processors move messages, cutting whole ones hides nothing, and costs more than the cache.
+constexpr double cache_of_all_bytes = 2 << 20;
 // Below this, cutting costs more than it hides on any network.
 constexpr double least_bytes = 8 << 10;
 
@@ -28,8 +30,9 @@ std::int64_t in_parts(int parts, double cuts, const Bucket& bucket) {
   return parts * std::max(std::llrint(std::min(cuts, part_bytes / least_bytes)), 1LL);
 }
 
-std::int64_t whole_segments(int, const Bucket& bucket, const Link&) {
-  return std::llrint(std::ceil(static_cast<double>(bucket.bytes) / cache_bytes));
+std::int64_t whole_segments(int, const Bucket& bucket, const Link& link) {
+  const double most_bytes = link.processors > 0 ? cache_of_all_bytes : cache_bytes;
+  return std::llrint(std::ceil(static_cast<double>(bucket.bytes) / most_bytes));
 }
 
 double ring_cuts(int parts, const Bucket& bucket, const Link& link) {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -15,7 +14,6 @@ from patallreduce.communicator.calls import by_rule
 from patallreduce.communicator.communicator import Communicator
 from patallreduce.communicator.settler import Arguments
 from patallreduce.decisions.times import Case, Method
-from patallreduce.tuning.placing import placed
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
 GLOO = Method("gloo")  # the baseline beside ours: torch's own, on the processor
@@ -69,16 +67,7 @@ class Measuring:
 
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
-        self._share_processors = 0 < comm.link.processors < comm.ranks
-        self._placings = 0
         self._values = torch.empty(0)  # of the longest tensor yet
-
-    def placed(self) -> AbstractContextManager[None]:
-        """What is compared has the same luck meanwhile, where ranks share processors: `placing`."""
-        self._placings += 1
-        if not self._share_processors:
-            return nullcontext()
-        return placed(self._comm.rank, self._comm.ranks, self._placings)
 
     def seconds(
         self, case: Case, method: Method, repeats: int, *, segments: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter
@@ -29,6 +30,8 @@ _LONG_S = 0.001  # of the repeats of what is short: more of them have the same l
 _ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough in one go
 # What promises about as much as the most is measured with it, before that is looked for again.
 _TOGETHER_S, _NEARLY = 0.5, 0.25
+# Of sizes: what is lucky or unlucky for a while would be so at all of them.
+_MOST_OF_SERIES = 2
 _SURE = 1e-3  # of the time of the fastest: nothing is won by knowing better
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
 _LEAST_SEGMENT_BYTES = 4 << 10
@@ -78,7 +81,7 @@ class Search:
         by_case.sort(key=lambda promises: max(promises.values()), reverse=True)
         works = [
             work
-            for promises in by_case
+            for promises in _few_of_each(by_case)
             for work, promised in reversed(promises.items())
             if promised >= _NEARLY * max(by_case[0].values())
         ]
@@ -180,6 +183,16 @@ def work_of(case: Case, method: Method, once_s: float) -> Work:
         return Work(case, method, 1, once_s)
     repeats = min(max(int(_LONG_S / once_s), _LEAST_REPEATS), _MOST_REPEATS)
     return Work(case, method, repeats, (repeats + 1) * once_s)
+
+
+# Of each series some cases.
+def _few_of_each(by_case: Iterable[dict[Work, float]]) -> Iterator[dict[Work, float]]:
+    taken: Counter[tuple[str, bool]] = Counter()
+    for promises in by_case:
+        series = series_of(next(iter(promises)).case)
+        taken[series] += 1
+        if taken[series] <= _MOST_OF_SERIES:
+            yield promises
 
 
 def series_of(case: Case) -> tuple[str, bool]:

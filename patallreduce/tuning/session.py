@@ -135,15 +135,14 @@ def tune(
         if not told:
             break
         # Without a pause: after one, ranks that share processors are slower for a while.
-        with measuring.placed():
-            for first in range(0, len(told), _CODES):
-                case, method, repeats = _decoded(searched, told[first : first + _CODES])
-                seconds = measuring.seconds(case, method, repeats)
-                if journal is None:
-                    continue
-                journal.add(case, method, seconds)
-                text, mean_ms = _text(case), journal.times.means_s(case)[method] * 1e3
-                tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {text}: {method} {mean_ms:.3f} ms")
+        for first in range(0, len(told), _CODES):
+            case, method, repeats = _decoded(searched, told[first : first + _CODES])
+            seconds = measuring.seconds(case, method, repeats)
+            if journal is None:
+                continue
+            journal.add(case, method, seconds)
+            text, mean_ms = _text(case), journal.times.means_s(case)[method] * 1e3
+            tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {text}: {method} {mean_ms:.3f} ms")
     if lead is not None and not any(map(lead.times.means_s, searched)):
         raise ValueError(
             f"budget: expected time for one measurement, got {budget_s:g} s; the shortest takes "

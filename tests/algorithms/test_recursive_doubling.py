@@ -79,3 +79,5 @@ def test_messages_that_fit_the_cache_are_not_cut():
         for message_bytes in (4, 1024, 512 * 1024, 8 << 20)
     ]
     assert chosen == [1, 1, 1, 16]
+    shared = pat.Link(20e-6, 1e9, processors=2)
+    assert choose_segments("recursive_doubling", 8, 8 << 20, 2 << 20, shared) == 4

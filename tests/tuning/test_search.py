@@ -6,7 +6,7 @@ from itertools import groupby
 
 import patallreduce as pat
 from patallreduce.decisions.times import Case, Method, Times
-from patallreduce.tuning.search import Search, with_between
+from patallreduce.tuning.search import Search, series_of, with_between
 
 LINK = pat.Link(20e-6, 1e9)
 
@@ -119,7 +119,9 @@ def test_what_is_measured_together_is_of_several_cases_and_takes_little():
         works = search.following(Times(), left_s)
         assert len({(work.case, work.method) for work in works}) == len(works)
         assert sum(work.about_s for work in works) <= most_s
-    assert len({work.case for work in search.following(Times(), math.inf)}) > 1
+    cases = {work.case for work in search.following(Times(), math.inf)}
+    assert len(cases) > 1
+    assert max(Counter(map(series_of, cases)).values()) == 2, "their luck would be that of all"
 
 
 def test_those_of_a_case_that_may_be_the_fastest_follow_each_other():
