@@ -25,10 +25,11 @@ def fitted(
 ) -> TuningFile:
     """The rules by which every size gets the method that is fastest there, or one as fast.
 
-    A method takes what `Regression` says, and one standard error more: what was measured seldom, or
-    only at other sizes, has to be the faster for it. Between two sizes a rule may be of a method
-    that is fastest at neither. Beyond the outermost nothing changes (TUNE07, section 5.3.3). The
-    method of the size before stays, and the usual algorithm, where another wins next to nothing.
+    A method takes what `Regression` says of steadied times, and one standard error more: what was
+    measured seldom, or only at other sizes, has to be the faster for it. Between two sizes a rule
+    may be of a method that is fastest at neither. Beyond the outermost nothing changes (TUNE07,
+    section 5.3.3). The method of the size before stays, and the usual algorithm, where another
+    wins next to nothing.
 
     Args:
         times: What was measured.
@@ -36,6 +37,7 @@ def fitted(
         prices: What the model thinks of ranks that arrive together.
         cases: Which it decides where they were not measured, too.
     """
+    times = times.steadied()
     series: dict[tuple[str, int, int, bool], list[Case]] = {}
     for case in sorted({*times.cases(), *cases}):
         key = (case.collective, case.ranks, case.nodes, case.beside_others)

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
+import torch
+
 from patallreduce.arguments import refused
 from patallreduce.statistics import trimmed_mean
 from patallreduce.text.files import parse_json, read_text
@@ -52,6 +54,10 @@ _SINGLE = 1.4826 / math.sqrt(2)
 _USUAL_SPREAD = 0.1  # before enough is known
 _LEAST_SPREAD = 5e-4  # of a second
 _LEAST_DIFFERENCES = 10
+# Goes to either side that tell how slow everything was meanwhile, and how many have to; how many of
+# a method tell what it usually takes.
+_MEANWHILE, _LEAST_MEANWHILE, _LEAST_GOES = 100, 5, 3
+_ROUNDS = 10
 
 
 class Times:
@@ -63,6 +69,7 @@ class Times:
 
     def __init__(self) -> None:
         self._goes: dict[Case, dict[Method, list[list[float]]]] = defaultdict(dict)
+        self._in_order: list[tuple[Case, Method, list[float]]] = []
         self._means_s: dict[Case, dict[Method, float]] = {}
         self._differences: list[float] = []  # of logarithms, as if of one second; in order
 
@@ -76,6 +83,7 @@ class Times:
             one, after = map(trimmed_mean, (goes[-1], values))
             insort(self._differences, abs(math.log(after / one)) * math.sqrt(one))
         goes.append(values)
+        self._in_order.append((case, method, values))
         self._means_s.pop(case, None)
 
     def cases(self) -> list[Case]:
@@ -118,10 +126,39 @@ class Times:
         return sum(map(len, self._goes[case].get(method, ())))
 
     def lines(self) -> Iterator[str]:
-        """As `read_times` reads them, one for each go."""
-        for case in self.cases():
-            for method, goes in self._goes[case].items():
-                yield from (line_of(case, method, seconds) for seconds in goes)
+        """As `read_times` reads them, one for each go, in the order in which they were added."""
+        return (line_of(*go) for go in self._in_order)
+
+    def steadied(self) -> Times:
+        """The same less what everything took longer about then, or shorter, by many goes.
+
+        A method that was measured when the machine was slow would seem slow beside one that was
+        not, above all where a file is gone on with on another day.
+        """
+        steady = Times()
+        for (case, method, values), slower in zip(self._in_order, self._slowness(), strict=True):
+            steady.add(case, method, [value / slower for value in values])
+        return steady
+
+    # Of each go: how much slower than usual those around it were.
+    def _slowness(self) -> list[float]:
+        if not self._in_order:
+            return []
+        logs = torch.tensor([math.log(trimmed_mean(s)) for *_, s in self._in_order]).double()
+        numbers: dict[tuple[Case, Method], list[int]] = defaultdict(list)
+        for number, (case, method, _) in enumerate(self._in_order):
+            numbers[case, method].append(number)
+        slower = torch.zeros_like(logs)
+        around = torch.full((_MEANWHILE,), math.nan, dtype=logs.dtype)
+        for _ in range(_ROUNDS):  # what is usual shows the better, the better that is known
+            beyond = torch.full_like(logs, math.nan)
+            for of in numbers.values():
+                if len(of) >= _LEAST_GOES:
+                    beyond[of] = logs[of] - (logs[of] - slower[of]).median()
+            windows = torch.cat([around, beyond, around]).unfold(0, 2 * _MEANWHILE + 1, 1)
+            known = (~windows.isnan()).sum(1) >= _LEAST_MEANWHILE
+            slower = torch.where(known, windows.nanmean(1), 0.0)
+        return slower.exp().tolist()
 
 
 def line_of(case: Case, method: Method, seconds: Iterable[float]) -> str:

@@ -184,7 +184,7 @@ def test_a_method_may_be_the_fastest_between_two_sizes_that_is_so_at_neither():
 
 
 def test_what_was_measured_once_has_to_win_more_than_by_luck():
-    often = [1e-3, 1.3e-3] * 200  # a median of 1.15 ms, off by a seventh each time
+    often = [1e-3, 1.3e-3] * 200  # a mean of 1.15 ms, off by a seventh each time
     for seconds, method in ((1e-3, "two_tree"), (0.5e-3, "ring")):
         times = Times()
         for one in often:
