@@ -62,7 +62,7 @@ def test_what_keeps_the_port_comes_before():
 
 
 def test_several_collectives_share_the_ports_that_change():
-    """Two broadcasts at once from rank 0 to 1 are to one partner, to 1 and 2 to two."""
+    """Three at once between two ranks: to either the other one is the same partner in all."""
     plan = pat.schedule("recursive_doubling", 2)
     together = [0.0, 0.0]
     planner = [pat._core.Planner(2, link) for link in (ALIKE, CHANGES)]
