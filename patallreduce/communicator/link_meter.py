@@ -83,13 +83,15 @@ class LinkMeter:
         try:
             link = self._measure(dtype)
             if self._ports:
-                link = self._with_changes(self._with_partners(self._with_ports(link)))
-                link = replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
+                link = self._with_partners(self._with_ports(link))
             else:
                 link = self._with_processors(link)
-            if not with_port_share and link.latency_s < LONG_S:
+            if with_port_share or link.latency_s >= LONG_S:
+                link = replace(link, port_share=measure_port_share(link, self._round_s))
+            if not self._ports:
                 return link
-            return replace(link, port_share=measure_port_share(link, self._round_s))
+            link = self._with_changes(link)
+            return replace(link, burst_bytes=measure_burst(link, partial(self._rested_s, link)))
         finally:
             self._message = _NOTHING
 
@@ -166,8 +168,8 @@ class LinkMeter:
         return replace(link, partners=measure_partners(link, self._ranks, self._swap_s))
 
     def _with_changes(self, link: Link) -> Link:
-        """The same; over a long way most of the latency is the wire's."""
-        if self._nodes or link.latency_s >= LONG_S or not 2 < self._ranks <= _MOST_AT_ONCE:
+        """The same; over long ways, too: latencies may be long since processors are few."""
+        if self._nodes or not 2 < self._ranks <= _MOST_AT_ONCE:
             return link
         return replace(link, change_share=measure_change_share(link, self._ranks, self._swap_s))
 

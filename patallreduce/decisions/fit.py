@@ -63,21 +63,22 @@ def _choices(times: Times, cases: Sequence[Case], prices: Prices) -> list[_Choic
     """By size: of every case, and of some sizes between those that were measured."""
     regression = Regression(times, cases, prices)
     usual = Method(_core.usual_algorithm(cases[0].collective).name)
-    chosen: list[_Choice] = []
+    measured: dict[Case, bool] = {}
     before: Case | None = None
     for case in cases:
-        measured = bool(regression.measured(case))
-        between = cases_between(before, case) if before and measured else []
-        for at in (*between, case):
-            methods = dict.fromkeys([*prices(at), *regression.measured(at)])
-            estimates = regression.estimates(at, list(methods))
-            seconds = {method: one.at_most_s() for method, one in estimates.items()}
-            fastest = min(seconds, key=seconds.__getitem__)
-            preferred = [*(choice.method for choice in chosen[-1:]), usual]
-            as_fast = (1 + TIE) * seconds[fastest]
-            method = next((m for m in preferred if seconds.get(m, math.inf) <= as_fast), fastest)
-            chosen.append(_Choice(at.message_bytes, method, measured))
-        before = case if measured else None
+        is_measured = bool(regression.measured(case))
+        between = cases_between(before, case) if before and is_measured else []
+        measured |= dict.fromkeys([*between, case], is_measured)
+        before = case if is_measured else None
+    asked = {at: dict.fromkeys([*prices(at), *regression.measured(at)]) for at in measured}
+    chosen: list[_Choice] = []
+    for at, estimates in regression.estimates(asked).items():
+        seconds = {method: one.at_most_s() for method, one in estimates.items()}
+        fastest = min(seconds, key=seconds.__getitem__)
+        preferred = [*(choice.method for choice in chosen[-1:]), usual]
+        as_fast = (1 + TIE) * seconds[fastest]
+        method = next((m for m in preferred if seconds.get(m, math.inf) <= as_fast), fastest)
+        chosen.append(_Choice(at.message_bytes, method, measured[at]))
     return chosen
 
 

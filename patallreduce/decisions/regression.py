@@ -129,28 +129,25 @@ class Regression:
         self._prices = prices
         self._deviations = deviations
         self._names: dict[str, int] = {}
-        measured, logs, noises = [], [], []
         cases = list(cases)
+        measured = [(case, method) for case in cases for method in self.measured(case)]
+        seconds = _tensor([times.means_s(case)[method] for case, method in measured])
+        prices_s = _tensor([prices(case)[Method(m.algorithm)] for case, m in measured])
+        noises = _tensor([times.error(case, method) for case, method in measured])
         least_s = min(min(prices(case).values()) for case in cases) if cases else 0.0
-        calls_s = [calls * least_s for calls in _CALLS]
-        for case in cases:
-            for method, seconds in self.measured(case).items():
-                measured.append((case, method))
-                price_s = prices(case)[Method(method.algorithm)]
-                logs.append([math.log(seconds / (price_s + call_s)) for call_s in calls_s])
-                noises.append(times.error(case, method))
+        calls_s = least_s * _tensor(_CALLS)
         self._measured = self._points(measured)
         self._octaves: dict[int, list[float]] = {}
         ones = zip(self._measured.octaves.tolist(), self._measured.algorithms.tolist(), strict=True)
         for octave, algorithm in sorted(ones):
             self._octaves.setdefault(algorithm, []).append(octave)
         covariance = deviations.covariance(self._measured, self._measured)
-        covariance += torch.diag(_tensor(noises) ** 2 + deviations.rest**2)
+        covariance += torch.diag(noises**2 + deviations.rest**2)
         self._factor = torch.linalg.cholesky(covariance)
-        of_calls = _tensor(logs).reshape(-1, len(_CALLS))
+        of_calls = (seconds[:, None] / (prices_s[:, None] + calls_s)).log()
         weights = torch.cholesky_solve(of_calls, self._factor)
         likeliest = int((of_calls * weights).sum(0).argmin())
-        self._call_s = calls_s[likeliest]
+        self._call_s = float(calls_s[likeliest])
         self._logs, self._weights = of_calls[:, likeliest], weights[:, likeliest]
 
     def log_likelihood(self) -> float:
@@ -165,23 +162,24 @@ class Regression:
         means_s = self._times.means_s(case)
         return {m: s for m, s in means_s.items() if Method(m.algorithm) in known}
 
-    def estimates(self, case: Case, methods: Sequence[Method]) -> dict[Method, Estimate]:
-        """Of each method, whether or not it was measured."""
-        asked = self._points([(case, method) for method in methods])
-        shared = self._deviations.covariance(self._measured, asked)
+    def estimates(
+        self, asked: Mapping[Case, Iterable[Method]]
+    ) -> dict[Case, dict[Method, Estimate]]:
+        """Of each method at each size, whether or not it was measured."""
+        pairs = [(case, method) for case, methods in asked.items() for method in methods]
+        points = self._points(pairs)
+        shared = self._deviations.covariance(self._measured, points)
         logs = shared.T @ self._weights
         known = torch.linalg.solve_triangular(self._factor, shared, upper=False)
-        variances = self._deviations.variances(asked) - (known**2).sum(0) + self._kinks(asked)
-        prices_s = self._prices(case)
-        return {
-            method: Estimate(
-                (prices_s[Method(method.algorithm)] + self._call_s) * math.exp(log),
-                math.sqrt(max(variance, 0.0)),
-            )
-            for method, log, variance in zip(
-                methods, logs.tolist(), variances.tolist(), strict=True
-            )
-        }
+        variances = self._deviations.variances(points) - (known**2).sum(0) + self._kinks(points)
+        found: dict[Case, dict[Method, Estimate]] = {case: {} for case in asked}
+        for (case, method), log, variance in zip(
+            pairs, logs.tolist(), variances.tolist(), strict=True
+        ):
+            once_s = self._prices(case)[Method(method.algorithm)] + self._call_s
+            error = math.sqrt(max(variance, 0.0))
+            found[case][method] = Estimate(once_s * math.exp(log), error)
+        return found
 
     def error_after(self, case: Case, method: Method, estimate: Estimate) -> float:
         """The standard error that is left of an estimate, once it is measured once more."""
@@ -232,5 +230,5 @@ def _segments(case: Case, method: Method) -> float:
     return math.log2(max(case.message_bytes, 1) / (method.segment_bytes or case.message_bytes or 1))
 
 
-def _tensor(values: Sequence[float] | Sequence[list[float]]) -> torch.Tensor:
+def _tensor(values: Sequence[float]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)

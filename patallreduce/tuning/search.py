@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from statistics import NormalDist
@@ -30,10 +29,9 @@ _LONG_S = 0.001  # of the repeats of what is short: more of them have the same l
 _ONCE_S = 0.05  # what takes as long differs little from time to time: once is enough in one go
 # What promises about as much as the most is measured with it, before that is looked for again.
 _TOGETHER_S, _NEARLY = 0.5, 0.25
-# Of sizes: what is lucky or unlucky for a while would be so at all of them.
-_MOST_OF_SERIES = 2
 _SURE = 1e-3  # of the time of the fastest: nothing is won by knowing better
 _CUTS = (2, 4, 0.5)  # of the segment's bytes by the algorithm's own rule
+_NEAR = 1.25  # of the fastest: a cut may make up for it
 _LEAST_SEGMENT_BYTES = 4 << 10
 _NORMAL = NormalDist()
 
@@ -65,6 +63,7 @@ class Search:
             self._series.setdefault(series_of(case), []).append(case)
         self._measured: dict[Case, tuple[int, int]] = {}  # methods, values
         self._found: dict[Case, list[tuple[float, Work]]] = {}
+        self._known_cuts: dict[tuple[Case, str], list[Method]] = {}
 
     def following(self, times: Times, left_s: float) -> list[Work]:
         """The next few that take no longer than `left_s`; []: nothing is left.
@@ -81,7 +80,7 @@ class Search:
         by_case.sort(key=lambda promises: max(promises.values()), reverse=True)
         works = [
             work
-            for promises in _few_of_each(by_case)
+            for promises in by_case
             for work, promised in reversed(promises.items())
             if promised >= _NEARLY * max(by_case[0].values())
         ]
@@ -106,41 +105,33 @@ class Search:
                 changed = series
             if changed:
                 regression = Regression(times, series, self.prices_s.__getitem__)
-            for case in changed:
-                self._found[case] = list(self._of_case(case, regression))
+                asked = {case: self._methods(case, regression.measured(case)) for case in changed}
+                for case, estimates in regression.estimates(asked).items():
+                    self._found[case] = list(_promises(case, estimates, regression))
             self._measured |= measured
 
-    # What is won per second by one more go, and which.
-    def _of_case(self, case: Case, regression: Regression) -> Iterator[tuple[float, Work]]:
-        methods = dict.fromkeys([*self.prices_s[case], *regression.measured(case)])
-        if means_s := regression.measured(case):
-            methods |= dict.fromkeys(self._cuts(case, next(iter(means_s))))
-        estimates = regression.estimates(case, list(methods))
-        fastest = min(estimates, key=lambda method: estimates[method].seconds)
-        for method in methods:
-            if method == fastest:
-                continue
-            pair = (estimates[fastest], estimates[method])
-            lost = _lost(*pair)
-            if lost < _SURE:
-                continue
-            unsure = method if estimates[method].error > estimates[fastest].error else fastest
-            work = work_of(case, unsure, estimates[unsure].seconds)
-            after = regression.error_after(case, unsure, estimates[unsure])
-            errors = sorted(one.error for one in pair)
-            left = math.hypot(errors[0], after) / math.hypot(*errors)
-            yield lost * (1 - left) / work.about_s, work
+    # Those that may be the fastest; cuts of what nearly is, too: what is long is cut for one call
+    # alone, and where several are in flight an algorithm may win uncut.
+    def _methods(self, case: Case, means_s: Mapping[Method, float]) -> Iterable[Method]:
+        methods = dict.fromkeys([*self.prices_s[case], *means_s])
+        for method, mean_s in means_s.items():
+            if mean_s <= _NEAR * min(means_s.values()):
+                methods |= dict.fromkeys(self._cuts(case, method.algorithm))
+        return methods
 
-    def _cuts(self, case: Case, method: Method) -> Iterator[Method]:
-        whole = Method(method.algorithm)
-        known = {self._segments(case, whole)}
-        own_bytes = case.message_bytes // max(known)
-        for cut in _CUTS:
-            found = Method(whole.algorithm, int(own_bytes * cut))
-            segments = self._segments(case, found)
-            if found.segment_bytes >= _LEAST_SEGMENT_BYTES and segments not in known:
-                known.add(segments)
-                yield found
+    def _cuts(self, case: Case, algorithm: str) -> Sequence[Method]:
+        if (case, algorithm) not in self._known_cuts:
+            known = {self._segments(case, Method(algorithm))}
+            own_bytes = case.message_bytes // max(known)
+            found = []
+            for cut in _CUTS:
+                method = Method(algorithm, int(own_bytes * cut))
+                segments = self._segments(case, method)
+                if method.segment_bytes >= _LEAST_SEGMENT_BYTES and segments not in known:
+                    known.add(segments)
+                    found.append(method)
+            self._known_cuts[case, algorithm] = found
+        return self._known_cuts[case, algorithm]
 
     def _segments(self, case: Case, method: Method) -> int:
         rules = _core.Rules([(ANY_SIZE, *method)], case.collective)
@@ -185,19 +176,29 @@ def work_of(case: Case, method: Method, once_s: float) -> Work:
     return Work(case, method, repeats, (repeats + 1) * once_s)
 
 
-# Of each series some cases.
-def _few_of_each(by_case: Iterable[dict[Work, float]]) -> Iterator[dict[Work, float]]:
-    taken: Counter[tuple[str, bool]] = Counter()
-    for promises in by_case:
-        series = series_of(next(iter(promises)).case)
-        taken[series] += 1
-        if taken[series] <= _MOST_OF_SERIES:
-            yield promises
-
-
 def series_of(case: Case) -> tuple[str, bool]:
     """What one regression is of."""
     return case.collective, case.beside_others
+
+
+# What is won per second by one more go of a case, and which.
+def _promises(
+    case: Case, estimates: Mapping[Method, Estimate], regression: Regression
+) -> Iterator[tuple[float, Work]]:
+    fastest = min(estimates, key=lambda method: estimates[method].seconds)
+    for method in estimates:
+        if method == fastest:
+            continue
+        pair = (estimates[fastest], estimates[method])
+        lost = _lost(*pair)
+        if lost < _SURE:
+            continue
+        unsure = method if estimates[method].error > estimates[fastest].error else fastest
+        work = work_of(case, unsure, estimates[unsure].seconds)
+        after = regression.error_after(case, unsure, estimates[unsure])
+        errors = sorted(one.error for one in pair)
+        left = math.hypot(errors[0], after) / math.hypot(*errors)
+        yield lost * (1 - left) / work.about_s, work
 
 
 def _lost(fastest: Estimate, other: Estimate) -> float:

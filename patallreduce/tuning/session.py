@@ -26,7 +26,7 @@ from patallreduce.decisions.times import (
 )
 from patallreduce.pricing.schedules import algorithms
 from patallreduce.text.units import bytes_text
-from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
+from patallreduce.tuning.measuring import GLOO, Go, Measuring, has_baseline
 from patallreduce.tuning.search import Search, Work, prices_of, with_between, work_of
 
 _CODES = 4  # of one work
@@ -93,11 +93,12 @@ class Journal:
         # Written anew: a last line may have been cut off.
         path.write_text("\n".join([header_of(machine), *self.times.lines(), ""]), encoding="utf-8")
 
-    def add(self, case: Case, method: Method, seconds: Sequence[float]) -> None:
+    def add(self, goes: Iterable[Go]) -> None:
         """Keep what was measured."""
-        self.times.add(case, method, seconds)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(line_of(case, method, seconds) + "\n")
+            for case, method, _, seconds in goes:
+                self.times.add(case, method, seconds)
+                file.write(line_of(case, method, seconds) + "\n")
 
 
 def tune(
@@ -135,12 +136,15 @@ def tune(
         if not told:
             break
         # Without a pause: after one, ranks that share processors are slower for a while.
-        for first in range(0, len(told), _CODES):
-            case, method, repeats = _decoded(searched, told[first : first + _CODES])
-            seconds = measuring.seconds(case, method, repeats)
-            if journal is None:
-                continue
-            journal.add(case, method, seconds)
+        goes = [
+            measuring.go(*_decoded(searched, told[first : first + _CODES]))
+            for first in range(0, len(told), _CODES)
+        ]
+        goes = measuring.of_last_rank(goes)
+        if journal is None:
+            continue
+        journal.add(goes)
+        for case, method in dict.fromkeys((go.case, go.method) for go in goes):
             text, mean_ms = _text(case), journal.times.means_s(case)[method] * 1e3
             tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {text}: {method} {mean_ms:.3f} ms")
     if lead is not None and not any(map(lead.times.means_s, searched)):

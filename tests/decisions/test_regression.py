@@ -32,7 +32,7 @@ def times_of(*measured, goes=400):
 
 def estimate(times, size, method, measured_sizes=(KIB, 64 * KIB, 1024 * KIB)):
     regression = Regression(times, map(case_of, measured_sizes), prices)
-    return regression.estimates(case_of(size), [method])[method]
+    return regression.estimates({case_of(size): [method]})[case_of(size)][method]
 
 
 def test_without_a_measurement_the_model_counts_and_is_in_doubt():
@@ -113,10 +113,10 @@ def test_between_two_sizes_what_changes_may_come_anywhere():
         kink, none = (estimate(of, at.message_bytes, method, sizes) for of in (times, alike))
         assert kink.error**2 - none.error**2 == pytest.approx(change**2 / 12, rel=0.2)
     regression = Regression(times, map(case_of, sizes), prices)
-    found = regression.estimates(at, [TREE])[TREE]
+    found = regression.estimates({at: [TREE]})[at][TREE]
     assert regression.error_after(at, TREE, found) < 0.7 * found.error
     there = case_of(sizes[0])
-    [known] = regression.estimates(there, [TREE]).values()
+    known = regression.estimates({there: [TREE]})[there][TREE]
     assert regression.error_after(there, TREE, known) == pytest.approx(known.error, rel=0.01)
 
 

@@ -26,6 +26,12 @@ SELECTION = [
         "return algorithm.pricing.flow;",
     ),
     Mutant(
+        "a direct exchange changes partners for nothing",
+        DIRECT_EXCHANGE,
+        "(link.port_share * link.latency_s + change_s)",
+        "link.port_share * link.latency_s",
+    ),
+    Mutant(
         "plans take ports for rested",
         SEARCH,
         "  link.burst_bytes = 0;",
@@ -58,7 +64,7 @@ SELECTION = [
     Mutant(
         "a kink between two sizes is where the regression has it",
         REGRESSION,
-        " + self._kinks(asked)",
+        " + self._kinks(points)",
         "",
     ),
     Mutant(

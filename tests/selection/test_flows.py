@@ -7,6 +7,10 @@ import pytest
 
 import patallreduce as pat
 from patallreduce import _core
+from patallreduce.pricing.networks import Network
+from patallreduce.pricing.schedules import schedule
+from patallreduce.pricing.selection import choose_segments
+from patallreduce.pricing.simulation import simulate
 
 
 def told_and_simulated(arrivals_s, elements, link, segments=None):
@@ -17,8 +21,8 @@ def told_and_simulated(arrivals_s, elements, link, segments=None):
     half_s = (link.latency_s + link.transfer_s(4 * elements) / link.partners / ranks) / 2
     first_s = min(arrivals_s)
     hints = [float(round((at_s - first_s) / half_s)) for at_s in arrivals_s]
-    schedule = _core.generate("direct_exchange", ranks, segments, hints, segment_time_s=2.0)
-    simulated = (_core.Simulation(schedule), 4 * elements, [], arrivals_s, 1)
+    made = _core.generate("direct_exchange", ranks, segments, hints, segment_time_s=2.0)
+    simulated = (_core.Simulation(made), 4 * elements, [], arrivals_s, 1)
     (finish_s,), _ = _core.simulate_together([simulated], link, ([], []), "first_ready", True)
     key = ("direct_exchange", segments, hints, 2.0)
     return _core.Planner(ranks, link).finish_s([(elements, 4)], [arrivals_s], [key]), finish_s
@@ -48,6 +52,19 @@ def test_who_fills_a_port_with_several_partners_is_done_sooner(partners, late):
     assert took[0] == pytest.approx(took[1], rel=0.12)
     if late == 0:
         assert max(took[0]) == pytest.approx(2 * 7 / 8, rel=0.12)
+
+
+@pytest.mark.parametrize("message_bytes", [1 << 10, 1 << 13, 1 << 16, 1 << 19])
+@pytest.mark.parametrize("change_share", [0, 0.2, 0.5])
+def test_to_change_partners_costs_what_messages_do_not_hide(change_share, message_bytes):
+    link = pat.Link(300e-6, 25e6, 5e9, change_share=change_share)
+    segments = choose_segments("direct_exchange", 8, message_bytes, message_bytes // 4, link)
+    made = schedule("direct_exchange", 8, segments)
+    network = Network.of_ports(link, 8, shared_ports=False)
+    key = ("direct_exchange", segments, [0.0] * 8, 0.0)
+    told_s = _core.Planner(8, link).finish_s([(message_bytes // 4, 4)], [[0.0] * 8], [key])
+    took_s = max(simulate(made, network, message_bytes).finish_s)
+    assert max(told_s) == pytest.approx(took_s, rel=0.15)
 
 
 @pytest.mark.parametrize("buckets", [1, 4, 16])

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import patallreduce as pat
 from patallreduce.decisions.times import Case, Method, Times
-from patallreduce.tuning.search import Search, series_of, with_between
+from patallreduce.tuning.search import Search, with_between
 
 LINK = pat.Link(20e-6, 1e9)
 
@@ -49,6 +49,21 @@ def test_the_fastest_is_cut_more_finely_and_less():
     fastest = next(iter(prices_s)).algorithm
     cuts = {work.method for work in done if work.method.segment_bytes}
     assert len({cut for cut in cuts if cut.algorithm == fastest}) >= 2
+
+
+def test_what_is_nearly_the_fastest_is_cut_otherwise_too():
+    """All algorithms take as long, but for one that is a tenth slower as its own rule cuts it."""
+    case = case_of(1 << 20)._replace(beside_others=True)
+    search, times = Search([case], LINK), Times()
+    slower = next(m for m in search.prices_s[case] if search._segments(case, m) > 4)
+    whole = [w for w in search._methods(case, {}) if not w.segment_bytes]
+    for method in whole:
+        times.add(case, method, [1.1e-3 if method == slower else 1e-3] * 3)
+    asked = search._methods(case, times.means_s(case))
+    assert {m.algorithm for m in asked if m.segment_bytes} >= {slower.algorithm}
+    times.add(case, slower, [2e-3] * 30)
+    asked = search._methods(case, times.means_s(case))
+    assert slower.algorithm not in {m.algorithm for m in asked if m.segment_bytes}
 
 
 def test_what_is_short_comes_before_what_promises_as_much_but_takes_long():
@@ -115,13 +130,11 @@ def test_what_comes_to_the_same_segments_is_measured_once():
 
 def test_what_is_measured_together_is_of_several_cases_and_takes_little():
     search = Search([case_of(4096 << n) for n in range(12)], LINK)
-    for left_s, most_s in ((math.inf, 0.2), (2e-3, 2e-3)):
+    for left_s, most_s in ((math.inf, 0.5), (2e-3, 2e-3)):
         works = search.following(Times(), left_s)
         assert len({(work.case, work.method) for work in works}) == len(works)
         assert sum(work.about_s for work in works) <= most_s
-    cases = {work.case for work in search.following(Times(), math.inf)}
-    assert len(cases) > 1
-    assert max(Counter(map(series_of, cases)).values()) == 2, "their luck would be that of all"
+    assert len({work.case for work in search.following(Times(), math.inf)}) > 1
 
 
 def test_those_of_a_case_that_may_be_the_fastest_follow_each_other():

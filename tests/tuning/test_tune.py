@@ -57,6 +57,26 @@ def test_what_is_wrong_is_not_counted(communicators, monkeypatch):
     assert ["ring gave a wrong result" in str(error) for error in errors] == [True, True]
 
 
+def test_of_several_goes_the_wrong_one_is_named(communicators, monkeypatch):
+    monkeypatch.setattr(
+        Measuring,
+        "_is_right",
+        lambda self, case, _: self._comm.rank != 1 or case.message_bytes != 8192,
+    )
+
+    def measured(comm):
+        measuring = Measuring(comm)
+        goes = [
+            measuring.go(Case("all_reduce", 2, 2, size, False), Method("ring"), 2)
+            for size in (4096, 8192, 16384)
+        ]
+        assert [len(go.seconds) for go in measuring.of_last_rank([goes[0], goes[2]])] == [2, 2]
+        measuring.of_last_rank(goes)
+
+    errors = errors_on_threads(communicators(2), measured)
+    assert all("message_bytes=8192" in str(error) for error in errors)
+
+
 def values(times):
     return sum(times.count(case, m) for case in times.cases() for m in times.means_s(case))
 

@@ -155,10 +155,11 @@ std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Lin
   return in_parts(ranks, std::clamp(cuts, 1.0, most_cuts), bucket);
 }
 
-// As shares.h has it, and what that leaves out: a port's share of every message's latency; the
-// segments that fill and drain the pipeline, which hide where ports pause, all but a quarter of one
-// (how near that comes to simulated ports: tests/selection/test_flows.py). Ports are in use until a
-// latency before the end; and the last sums are two behind the last values.
+// As shares.h has it, and what that leaves out: a port's share of every message's latency, and what
+// changing partners takes longer than the message; the segments that fill and drain the pipeline,
+// which hide where ports pause, all but a quarter of one (how near that comes to simulated ports:
+// tests/selection/test_flows.py). Ports are in use until a latency before the end; and the last
+// sums are two behind the last values.
 Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPorts& ports,
                               int segments, double message_bytes, const Link& link) {
   auto& [values_until_s, all_until_s] = ports;
@@ -176,7 +177,9 @@ Finishes flow_direct_exchange(const std::vector<double>& expected_s, FlowingPort
   const std::vector<std::int64_t> owned = expected.earliest(segments);
   Finishes finish_s = Shares(in_units(all_until_s), link.ports).ends(owned, partners);
   const double cuts = std::max(segments / ranks, 1.0);
-  const double messages_s = (ranks - 1) * cuts * link.port_share * link.latency_s;
+  const double segment_transfer_s = unit_s * partners / (ranks * cuts);
+  const double change_s = std::max(link.change_share * link.latency_s - segment_transfer_s, 0.0);
+  const double messages_s = (ranks - 1) * cuts * (link.port_share * link.latency_s + change_s);
   double last_values_s = -HUGE_VAL, last_sums_s = 0;
   const double sum = std::accumulate(owned.begin(), owned.end(), 0.0);
   for (std::size_t rank = 0; rank < owned.size(); ++rank) {
