@@ -126,6 +126,7 @@ _CLEAR = 4  # a message that takes so many latencies tells the bandwidth
 _STEADY = 1.25  # two rates are one if they differ by less
 _REPEATS = 3
 _MORE_REPEATS = 7  # while they take less than this in all
+_MOST_REPEATS = 40  # of what all ranks send at once: the least of few differs by half
 _SHORT_S = 0.05
 
 
@@ -148,10 +149,7 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
     """
 
     def best_s(message_bytes: int) -> float:
-        seconds = [message_s(message_bytes) for _ in range(_REPEATS)]
-        while len(seconds) < _MORE_REPEATS and sum(seconds) < _SHORT_S:
-            seconds.append(message_s(message_bytes))
-        return min(seconds)
+        return _least_s(lambda: message_s(message_bytes), _MORE_REPEATS)
 
     latency_s = best_s(_EMPTY_BYTES)
     sizes, seconds = [_EMPTY_BYTES], [latency_s]
@@ -199,6 +197,14 @@ def _open_windows(again_s: Callable[[], float]) -> None:
         last_s = took_s
 
 
+def _least_s(once_s: Callable[[], float], most: int) -> float:
+    """Of some repeats, of more where they are short."""
+    seconds = [once_s() for _ in range(_REPEATS)]
+    while len(seconds) < most and sum(seconds) < _SHORT_S:
+        seconds.append(once_s())
+    return min(seconds)
+
+
 def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> float:
     """Measure which share of the latency occupies a port: by many tiny messages at once.
 
@@ -234,7 +240,7 @@ def measure_change_share(link: Link, ranks: int, swap_s: Callable[[int], float])
     Returns:
         0 to 1, as `Link.change_share`.
     """
-    seconds = min(swap_s(_PIECE_BYTES) for _ in range(_MORE_REPEATS))
+    seconds = _least_s(lambda: swap_s(_PIECE_BYTES), _MOST_REPEATS)
     change_s = (seconds - link.latency_s) / (ranks - 2)
     return min(max(change_s / link.latency_s - link.port_share, 0.0), 1.0)
 
