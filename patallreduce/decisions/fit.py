@@ -12,6 +12,7 @@ from patallreduce.decisions.rules import FileRule, TuningFile
 from patallreduce.decisions.times import Case, Machine, Method, Times
 
 TIE = 0.03  # of the faster: nobody notices less
+_CUT_TIE = 0.06  # the same of a cut: it is of one size, an algorithm's own rule of all
 
 
 class _Choice(NamedTuple):
@@ -28,8 +29,8 @@ def fitted(
     A method takes what `Regression` says of steadied times, and one standard error more: what was
     measured seldom, or only at other sizes, has to be the faster for it. Between two sizes a rule
     may be of a method that is fastest at neither. Beyond the outermost nothing changes (TUNE07,
-    section 5.3.3). The method of the size before stays, and the usual algorithm, where another
-    wins next to nothing.
+    section 5.3.3). The method of the size before stays, and the usual algorithm, and how the
+    algorithm's own rule cuts, where another wins next to nothing.
 
     Args:
         times: What was measured.
@@ -78,6 +79,9 @@ def _choices(times: Times, cases: Sequence[Case], prices: Prices) -> list[_Choic
         preferred = [*(choice.method for choice in chosen[-1:]), usual]
         as_fast = (1 + TIE) * seconds[fastest]
         method = next((m for m in preferred if seconds.get(m, math.inf) <= as_fast), fastest)
+        by_own_rule = Method(method.algorithm)
+        if seconds.get(by_own_rule, math.inf) <= (1 + _CUT_TIE) * seconds[fastest]:
+            method = by_own_rule
         chosen.append(_Choice(at.message_bytes, method, measured[at]))
     return chosen
 

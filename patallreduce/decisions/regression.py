@@ -52,7 +52,7 @@ class Deviations(NamedTuple):
     shared_octaves: float = 6.0
     own: float = 0.15
     own_octaves: float = 4.0
-    cut: float = 0.1
+    cut: float = 0.06
     cut_octaves: float = 1.0
     rest: float = 0.03
     correlation: Callable[[torch.Tensor], torch.Tensor] = _matern

@@ -118,6 +118,16 @@ def test_what_is_as_fast_stays_as_it_is():
     assert [rule.method.algorithm for rule in file.rules] == ["ring", "rabenseifner"]
 
 
+@pytest.mark.parametrize(("cut_s", "segment_bytes"), [(0.97, 0), (0.8, 4096)])
+def test_a_cut_has_to_win_more_than_a_tie(cut_s, segment_bytes):
+    times = Times()
+    for _ in range(200):
+        times.add(case(65536), Method("ring", 4096), [cut_s])
+        times.add(case(65536), Method("ring"), [1.0])
+    [rule] = fitted(times, MACHINE, alike).rules
+    assert rule.method == Method("ring", segment_bytes)
+
+
 def test_torch_s_own_is_no_choice():
     file = fitted(
         times_of(_1024={"gloo": 1.0, "ring": 2.0}), MACHINE, lambda _: {Method("ring"): 1.0}

@@ -46,6 +46,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "5 s went to telling each": "read off once, as said",
         "2 s to files. Now 21 s are timed": "read off once, as said",
         "lost 1.4 % on the": "read off once, as said",
+        "and lost 15 % (read off once)": "read off once, as said",
         "placed anew at every size 2.0 %": "read off once, as said",
         "8 % against 3 % left": "read off once, as said",
         "A broadcast of 28 KiB among 8 ranks took 1.34 ms": "read off once, as said",
