@@ -34,6 +34,11 @@ def figures() -> Iterator[Figure]:
     for row in rows:
         if row.get("collective") == "broadcast" and row["function"] in SHOWN:
             yield Figure(PAGE, row_of(row), "mean", FILE)
+    [model] = (r for r in rows if r.get("collective") == "all_reduce" and "model" in r["function"])
+    unseen = model["held_out"]
+    text = f"loses {100 * unseen['mean']:.1f} % on the mean where they are held out"
+    yield Figure(PAGE, text, "mean", FILE)
+    yield Figure(PAGE, f"{100 * unseen['most']:.1f} % at the most", "most", FILE)
     table = rows[-1]
     yield Figure(PAGE, f"{table['ns']:.0f} ns in a table of {table['leaves']} rules", "", FILE)
     points = [record for record in load(MAP) if record.get("collective") == "broadcast"]
