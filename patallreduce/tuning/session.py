@@ -66,7 +66,7 @@ def cases_of(
 
 
 class Journal:
-    """The file of times: what is measured is there at once. One that is there is gone on with.
+    """The file of times, to which every batch is added. One that is there is gone on with.
 
     Args:
         path: Of the file.
@@ -120,7 +120,7 @@ def tune(
     Raises:
         ValueError: Not even one thing can be measured in so short a time.
         RuntimeError: An algorithm gave a wrong result.
-        TransportError: A rank died; what was measured before is in the journal.
+        TransportError: A rank died; all batches before, of half a second, are in the journal.
     """
     measuring = Measuring(comm)
     link = comm.link  # collective
