@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from itertools import islice
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -64,22 +62,6 @@ def _one_by_one(call: Callable[[torch.Tensor], object], tensors: list[torch.Tens
         call(tensor)
 
 
-class Go(NamedTuple):
-    """Some runs in a row, on one rank.
-
-    Args:
-        case: Of which.
-        method: By which.
-        right: Whether the first result was.
-        seconds: From a barrier until the rank was done, each.
-    """
-
-    case: Case
-    method: Method
-    right: bool
-    seconds: list[float]
-
-
 class Measuring:
     """Collective: all ranks call it with the same arguments, while nothing else runs."""
 
@@ -99,40 +81,21 @@ class Measuring:
             RuntimeError: A result is wrong on some rank.
             ScheduleError: No such algorithm.
         """
-        [go] = self.of_last_rank([self.go(case, method, repeats, segments)])
-        return go.seconds
-
-    def go(self, case: Case, method: Method, repeats: int, segments: int | None = None) -> Go:
-        """The same of this rank alone."""
         tensors = [self._filled(case) for _ in range(in_flight(case))]
         run = self._way(case, method, segments)  # not timed
-        right = True
-        seconds = []
+        own_s = [0.0]  # > 0 before them if the first result is wrong
         for number in range(repeats if repeats == 1 else repeats + 1):
             self._comm.barrier()
             start_s = time.monotonic()
             run(tensors)
-            seconds.append((time.monotonic() - start_s) / len(tensors))
+            own_s.append((time.monotonic() - start_s) / len(tensors))
             if number == 0:
-                right = all(self._is_right(case, tensor) for tensor in tensors)
-        self._comm.barrier()  # who is done takes no processor from who is not
-        return Go(case, method, right, seconds[-repeats:])
-
-    def of_last_rank(self, goes: Sequence[Go]) -> list[Go]:
-        """The same with seconds until the last rank was done: of all goes they ask but once.
-
-        Raises:
-            RuntimeError: A result is wrong on some rank.
-        """
-        told = [value for go in goes for value in (float(not go.right), *go.seconds)]
-        most = iter(self._over_ranks(told, "max"))
-        of_last = []
-        for go in goes:
-            wrong, *seconds = islice(most, 1 + len(go.seconds))
-            if wrong:
-                raise RuntimeError(f"{go.method} gave a wrong result of {go.case}: not counted")
-            of_last.append(go._replace(seconds=seconds))
-        return of_last
+                own_s[0] = float(not all(self._is_right(case, tensor) for tensor in tensors))
+        # A barrier too: who is done takes no processor from who is not.
+        wrong, *seconds = self._over_ranks(own_s, "max")
+        if wrong:
+            raise RuntimeError(f"{method} gave a wrong result of {case}: not counted")
+        return seconds[-repeats:]
 
     def agreed(self, values: list[int]) -> list[int]:
         """Rank 0's values, on all ranks, however many there are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -26,7 +27,7 @@ from patallreduce.decisions.times import (
 )
 from patallreduce.pricing.schedules import algorithms
 from patallreduce.text.units import bytes_text
-from patallreduce.tuning.measuring import GLOO, Go, Measuring, has_baseline
+from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
 from patallreduce.tuning.search import Search, Work, prices_of, with_between, work_of
 
 _CODES = 4  # of one work
@@ -66,7 +67,7 @@ def cases_of(
 
 
 class Journal:
-    """The file of times, to which every batch is added. One that is there is gone on with.
+    """The file of times: what is measured is there at once. One that is there is gone on with.
 
     Args:
         path: Of the file.
@@ -93,12 +94,11 @@ class Journal:
         # Written anew: a last line may have been cut off.
         path.write_text("\n".join([header_of(machine), *self.times.lines(), ""]), encoding="utf-8")
 
-    def add(self, goes: Iterable[Go]) -> None:
+    def add(self, case: Case, method: Method, seconds: Sequence[float]) -> None:
         """Keep what was measured."""
+        self.times.add(case, method, seconds)
         with self._path.open("a", encoding="utf-8") as file:
-            for case, method, _, seconds in goes:
-                self.times.add(case, method, seconds)
-                file.write(line_of(case, method, seconds) + "\n")
+            file.write(line_of(case, method, seconds) + "\n")
 
 
 def tune(
@@ -120,7 +120,7 @@ def tune(
     Raises:
         ValueError: Not even one thing can be measured in so short a time.
         RuntimeError: An algorithm gave a wrong result.
-        TransportError: A rank died; all batches before, of half a second, are in the journal.
+        TransportError: A rank died; what was measured before is in the journal.
     """
     measuring = Measuring(comm)
     link = comm.link  # collective
@@ -136,16 +136,13 @@ def tune(
         if not told:
             break
         # Without a pause: after one, ranks that share processors are slower for a while.
-        goes = [
-            measuring.go(*_decoded(searched, told[first : first + _CODES]))
-            for first in range(0, len(told), _CODES)
-        ]
-        goes = measuring.of_last_rank(goes)
-        if journal is None:
-            continue
-        journal.add(goes)
-        for case, method in dict.fromkeys((go.case, go.method) for go in goes):
-            text, mean_ms = _text(case), journal.times.means_s(case)[method] * 1e3
+        for first in range(0, len(told), _CODES):
+            case, method, repeats = _decoded(searched, told[first : first + _CODES])
+            seconds = measuring.seconds(case, method, repeats)
+            if journal is None:
+                continue
+            journal.add(case, method, seconds)
+            text, mean_ms = _text(case), statistics.fmean(seconds) * 1e3
             tell(f"{elapsed_s:5.1f} of {budget_s:g} s: {text}: {method} {mean_ms:.3f} ms")
     if lead is not None and not any(map(lead.times.means_s, searched)):
         raise ValueError(

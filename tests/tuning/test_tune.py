@@ -12,7 +12,7 @@ from patallreduce.decisions.machine import processor
 from patallreduce.decisions.rules import FileRule, TuningFile, load
 from patallreduce.decisions.times import Case, Method, Times, read_times
 from patallreduce.tuning.measuring import COLLECTIVES, Measuring
-from patallreduce.tuning.search import Search
+from patallreduce.tuning.search import Search, Work
 from patallreduce.tuning.session import Journal, cases_of, file_of, machine_of, tune
 from tests.programs import run_module
 from tests.threads import errors_on_threads, on_threads
@@ -57,24 +57,28 @@ def test_what_is_wrong_is_not_counted(communicators, monkeypatch):
     assert ["ring gave a wrong result" in str(error) for error in errors] == [True, True]
 
 
-def test_of_several_goes_the_wrong_one_is_named(communicators, monkeypatch):
+def test_what_was_measured_before_a_wrong_result_is_kept(communicators, monkeypatch, tmp_path):
+    """Both are of one batch, after which rank 0 looks for what is next."""
+    right = Measuring._is_right
     monkeypatch.setattr(
         Measuring,
         "_is_right",
-        lambda self, case, _: self._comm.rank != 1 or case.message_bytes != 8192,
+        lambda self, case, tensor: case.message_bytes != 8192 and right(self, case, tensor),
     )
+    works = [
+        Work(Case("broadcast", 2, 2, size, False), Method("binomial_broadcast"), 3, 1e-3)
+        for size in (4096, 8192)
+    ]
+    monkeypatch.setattr(Search, "following", lambda *_: works)
 
-    def measured(comm):
-        measuring = Measuring(comm)
-        goes = [
-            measuring.go(Case("all_reduce", 2, 2, size, False), Method("ring"), 2)
-            for size in (4096, 8192, 16384)
-        ]
-        assert [len(go.seconds) for go in measuring.of_last_rank([goes[0], goes[2]])] == [2, 2]
-        measuring.of_last_rank(goes)
+    def tuned(comm):
+        journal = Journal(tmp_path / "times.jsonl", HERE) if comm.rank == 0 else None
+        tune(comm, [work.case for work in works], 60, journal)
 
-    errors = errors_on_threads(communicators(2), measured)
+    errors = errors_on_threads(communicators(2), tuned)
     assert all("message_bytes=8192" in str(error) for error in errors)
+    _, times = read_times(tmp_path / "times.jsonl")
+    assert {case.message_bytes: values(times) for case in times.cases()} == {4096: 3}
 
 
 def values(times):
