@@ -133,17 +133,42 @@ def test_a_link_of_latency_alone():
     assert link.bytes_per_s > 0
 
 
-def simulated_round_s(link, ranks, nodes=None):
+def shift_s(name, shift, link, ranks, block_bytes, *, pieces=1, nodes=None, call_s=0.0):
     """As the link meter times a round of a shift: the mean over the ranks."""
+    _, blocks, rounds, taking_part = shift
+    schedule = pat.schedule(name, ranks, blocks * pieces, collective="shift", nodes=nodes)
+    finish_s = pat.simulate(schedule, link, blocks * block_bytes).finish_s
+    return (call_s + sum(finish_s[rank] for rank in taking_part) / len(taking_part)) / rounds
 
+
+def simulated_round_s(link, ranks, nodes=None, call_s=0.0):
     def round_s(block_bytes, pieces=1):
-        of = [] if nodes is None else nodes
-        _, blocks, rounds, taking_part = pat._core.metering_shift(ranks, pieces, of)
-        schedule = pat.schedule("shift", ranks, blocks * pieces, collective="shift", nodes=nodes)
-        result = pat.simulate(schedule, link, blocks * block_bytes)
-        return sum(result.finish_s[rank] for rank in taking_part) / len(taking_part) / rounds
+        shift = pat._core.metering_shift(ranks, pieces, [] if nodes is None else nodes)
+        of = {"pieces": pieces, "nodes": nodes, "call_s": call_s}
+        return shift_s("shift", shift, link, ranks, block_bytes, **of)
 
     return round_s
+
+
+def simulated_hop_s(link, ranks, call_s):
+    shift = pat._core.metering_long_shift(ranks)
+    return lambda: shift_s("long_shift", shift, link, ranks, 1, call_s=call_s)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8, 100])
+def test_what_a_call_takes_is_no_latency(ranks):
+    """As measured of 8 ranks on 2 processors: most of a round of two is the call."""
+    link, call_s = pat.Link(100e-6, 25e6, port_share=0.3, change_share=0.5), 400e-6
+    round_s = simulated_round_s(link, ranks, call_s=call_s)
+    found = measure(round_s, 5e9, simulated_hop_s(link, ranks, call_s))
+    assert found.latency_s == pytest.approx(100e-6, rel=0.15)
+    for size in (65536, 10_000_000):
+        assert found.transfer_s(size) == pytest.approx(size / 25e6, rel=0.02)
+    assert measure_port_share(link, round_s) == pytest.approx(0.3, rel=0.1)
+    if ranks == 8:
+        swap_s = simulated_swap_s(link, ranks)
+        share = measure_change_share(link, ranks, lambda size: call_s + swap_s(size), round_s)
+        assert share == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8, 64, 256])
@@ -187,7 +212,7 @@ def test_many_tiny_messages_wait_for_windows_that_open():
 def test_a_port_share_stays_within_0_and_1():
     link = pat.Link(20e-6, 25e6, 5e9)
     assert measure_port_share(link, lambda message_bytes, messages: 1e-9) == 0
-    assert measure_port_share(link, lambda message_bytes, messages: 1.0) == 1
+    assert measure_port_share(link, lambda message_bytes, messages: 1.0 * messages) == 1
 
 
 def simulated_swap_s(link, ranks, noise=lambda: 1.0):
@@ -212,14 +237,16 @@ def simulated_swap_s(link, ranks, noise=lambda: 1.0):
 def test_the_share_of_the_latency_that_changing_partners_takes_is_found(ranks, share):
     link = pat.Link(200e-6, 25e6, change_share=share)
     swap_s = simulated_swap_s(link, ranks)
-    found = measure_change_share(replace(link, change_share=0.0), ranks, swap_s)
+    round_s = simulated_round_s(link, ranks)
+    found = measure_change_share(replace(link, change_share=0.0), ranks, swap_s, round_s)
     assert found == pytest.approx(share, abs=0.03)
 
 
 def test_a_change_share_stays_within_0_and_1():
     link = pat.Link(20e-6, 25e6)
-    assert measure_change_share(link, 8, lambda _: 1e-9) == 0
-    assert measure_change_share(link, 8, lambda _: 1.0) == 1
+    round_s = simulated_round_s(link, 8)
+    assert measure_change_share(link, 8, lambda _: 1e-9, round_s) == 0
+    assert measure_change_share(link, 8, lambda _: 1.0, round_s) == 1
 
 
 @pytest.mark.parametrize("latency_s", [10e-6, 1e-3, 50e-3])

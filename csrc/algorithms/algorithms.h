@@ -58,10 +58,11 @@ Steps recursive_doubling_barrier(const Problem& problem, int rank);
 Steps dissemination_barrier(const Problem& problem, int rank);
 
 Steps pairwise_all_to_all(const Problem& problem, int rank);
-constexpr int shift_rounds = 2;
+constexpr int shift_rounds = 2, long_shift_rounds = 32;
 int places_of_shift(int ranks, int rounds = shift_rounds);
 std::vector<std::int32_t> first_ranks(const Problem& problem);  // of the nodes, in order
 Steps shift(const Problem& problem, int rank);
+Steps long_shift(const Problem& problem, int rank);
 Steps neighbours(const Problem& problem, int rank);
 Steps clairvoyant_steps(const Problem& problem, int rank);
 std::vector<Steps> clairvoyant(const Problem& problem);

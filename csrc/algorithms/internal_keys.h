@@ -20,6 +20,8 @@ struct Shift {
   std::vector<std::int32_t> taking_part;
 };
 Shift metering_shift(int ranks, int pieces, std::vector<std::int32_t> node_of = {});
+// Of blocks in one piece, in so many rounds that a call's own time counts for nothing.
+Shift metering_long_shift(int ranks, std::vector<std::int32_t> node_of = {});
 // One round of it, in the order of these numbers, one per rank.
 Shift metering_neighbours(std::vector<double> order, std::vector<std::int32_t> node_of = {});
 // A table of integers, of which every rank fills in its own stretch. A small one is all latency.

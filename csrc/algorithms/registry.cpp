@@ -190,6 +190,7 @@ const std::vector<Algorithm>& algorithms() {
       usual({"pairwise_all_to_all", "all_to_all", thakur_4_3, Uses::nothing, pairwise_all_to_all,
              ring_segments}),
       by_node(usual({"shift", "shift", thakur_4_1, Uses::nothing, shift, whole_segments})),
+      by_node({"long_shift", "shift", thakur_4_1, Uses::nothing, long_shift, whole_segments}),
       by_node({"neighbours", "shift", thakur_4_1, Uses::order, neighbours, whole_segments}),
 
       all_at_once(usual(timed({"clairvoyant", "reduce",

@@ -131,6 +131,13 @@ void bind_algorithms(py::module_& m) {
       "ranks"_a, "pieces"_a, "node_of"_a = std::vector<std::int32_t>{},
       "A shift's key, its blocks, its rounds, and the ranks that take part.");
   m.def(
+      "metering_long_shift",
+      [](int ranks, std::vector<std::int32_t> node_of) {
+        const algorithms::Shift shift = algorithms::metering_long_shift(ranks, std::move(node_of));
+        return py::make_tuple(shift.key, shift.blocks, shift.rounds, shift.taking_part);
+      },
+      "ranks"_a, "node_of"_a = std::vector<std::int32_t>{}, "The same of one of many rounds.");
+  m.def(
       "metering_neighbours",
       [](std::vector<double> order, std::vector<std::int32_t> node_of) {
         const algorithms::Shift shift =

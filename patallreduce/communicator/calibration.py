@@ -19,7 +19,8 @@ def calibrate(comm: Communicator, dtype: torch.dtype = torch.float32) -> Network
     are told apart, and where ranks share nodes those of rank 0's do the same among themselves, for
     the link within a node. Of a link:
 
-    * latency_s: a message of 1 byte, with everything that it costs in software.
+    * latency_s: a message of 1 byte, with everything that it costs in software, but not what a call
+      costs besides: one of many in a row, unless they take 1 ms or ranks share memory.
     * transfers_s: messages of growing sizes, all ports busy, without the latency.
     * bytes_per_s: what the longest message adds to the one before it, so that what a rested port
       lets through at once (a token bucket) does not count.

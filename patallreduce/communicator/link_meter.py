@@ -28,7 +28,7 @@ from patallreduce.statistics import trimmed_mean
 
 _PORT_BYTES = 1 << 20  # what rested ports let through at once does not count beside it
 _MOST_BYTES = 64 << 20
-_REPEATS = 3
+_REPEATS, _RESTED_REPEATS = 3, 7
 _MOST_ROUNDS, _ROUNDS_S = 24, 0.05
 _ALIGNED_BYTES = 64  # segments are cut there
 _NOTHING = torch.zeros(0, dtype=torch.uint8)
@@ -108,8 +108,9 @@ class LinkMeter:
     def _measure(self, dtype: torch.dtype) -> Link:
         self._round_s(1024)  # connections stand and caches are warm after this
         seconds_per_byte = self._over_ranks(1 / _reduce_bytes_per_s(dtype), "max")
-        round_s = self._round_s if self._ports else self._usual_round_s
-        return measure(round_s, 1 / seconds_per_byte)
+        # Who shares processors with others has to be woken for most messages, as for the first.
+        ways = (self._round_s, self._hop_s) if self._ports else (self._usual_round_s, None)
+        return measure(ways[0], 1 / seconds_per_byte, ways[1])
 
     def _round_s(self, block_bytes: int, pieces: int = 1) -> float:
         """Seconds of one round of a shift.
@@ -118,7 +119,16 @@ class LinkMeter:
         not to the microsecond. One that starts later waits for nobody and gets what the others sent
         meanwhile; one that starts earlier waits as much longer: the mean over the ranks is right.
         """
-        key, blocks, rounds, taking_part = _core.metering_shift(self._ranks, pieces, self._nodes)
+        return self._shift_s(block_bytes, _core.metering_shift(self._ranks, pieces, self._nodes))
+
+    def _hop_s(self) -> float:
+        """Of many rounds of empty messages: what the call takes besides counts for nothing."""
+        return self._shift_s(1, _core.metering_long_shift(self._ranks, self._nodes))
+
+    def _shift_s(
+        self, block_bytes: int, shift: tuple[_core.ScheduleKey, int, int, list[int]]
+    ) -> float:
+        key, blocks, rounds, taking_part = shift
         message = self._zeros(blocks * block_bytes)
         start_s = time.monotonic()
         self._run(message, "max", key)
@@ -171,7 +181,8 @@ class LinkMeter:
         """The same; over long ways, too: latencies may be long since processors are few."""
         if self._nodes or not 2 < self._ranks <= _MOST_AT_ONCE:
             return link
-        return replace(link, change_share=measure_change_share(link, self._ranks, self._swap_s))
+        change_share = measure_change_share(link, self._ranks, self._swap_s, self._round_s)
+        return replace(link, change_share=change_share)
 
     def _with_processors(self, link: Link) -> Link:
         """The same, of a message that has them for itself; all ranks are busy while one is sent."""
@@ -197,15 +208,17 @@ class LinkMeter:
         return self._over_ranks(time.monotonic() - start_s, "avg")
 
     def _rested_s(self, link: Link, block_bytes: int) -> float:
-        """Seconds until a rank has a block of the one before it, of ports that had a rest."""
-        _, _, nodes = _core.metering_neighbours(list(range(self._ranks)), self._nodes)
-        return statistics.median(
-            self._neighbours_s(nodes, block_bytes, block_bytes / link.bytes_per_s)
-        )
+        """Seconds of one round, of ports that had a rest: the median of some."""
+        key, blocks, nodes = _core.metering_neighbours(list(range(self._ranks)), self._nodes)
+        seconds = []
+        for _ in range(_RESTED_REPEATS):
+            time.sleep(block_bytes / link.bytes_per_s)
+            for _ in range(2):  # ranks start together, as of neighbours
+                self._over_ranks(0.0, "max")
+            seconds.append(self._shift_s(block_bytes, (key, blocks, 1, nodes)))
+        return statistics.median(seconds)
 
-    def _neighbours_s(
-        self, order: Sequence[int], block_bytes: int, rest_s: float = 0.0
-    ) -> list[float]:
+    def _neighbours_s(self, order: Sequence[int], block_bytes: int) -> list[float]:
         """Seconds until each of these ranks has a block of the one before it: the median of some.
 
         The table of these seconds lets ranks start together again, exchanged twice: who comes last
@@ -219,10 +232,6 @@ class LinkMeter:
         message = self._zeros(blocks * block_bytes)
         all_s = []
         for _ in range(_REPEATS):
-            if rest_s > 0:
-                time.sleep(rest_s)
-                self._over_ranks(0.0, "max")
-                self._over_ranks(0.0, "max")
             start_s = time.monotonic()
             self._run(message, "max", key)
             took_s = torch.zeros(self._ranks, dtype=torch.float64)

@@ -26,7 +26,8 @@ class Link:
             the next message can leave. 1 is Hockney's model to the letter; segments that follow
             each other were measured to overlap most of their latency (slt.cpp).
         change_share: Share of the latency, 0 to 1, for which a port that a message has begun to
-            pass cannot begin with one of another partner, besides. Closed forms know none.
+            pass cannot begin with one of another partner, besides. Of closed forms only direct
+            exchange's knows it.
         ports: (P,) bandwidth of each rank's port (of each node's, where ranks share any) over that
             of the narrowest, which `bytes_per_s` and `transfers_s` are of. Empty: alike.
         partners: With how many other ranks at once a rank's port is full, >= 1: its bandwidth over
@@ -130,11 +131,16 @@ _MOST_REPEATS = 40  # of what all ranks send at once: the least of few differs b
 _SHORT_S = 0.05
 
 
-def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Link:
+def measure(
+    message_s: Callable[[int], float],
+    reduce_bytes_per_s: float,
+    hop_s: Callable[[], float] | None = None,
+) -> Link:
     """Measure the link by messages of growing size.
 
-    An empty message gives the latency, with everything that a message costs on this machine; it is
-    sent at the end, too, when whatever starts beside the measurement has started. Sizes grow until
+    An empty message gives the latency, with everything that a message costs on this machine. Where
+    that is short, many in a row tell it, of which what a call costs besides is no part; they are
+    sent at the end, when whatever starts beside the measurement has started. Sizes grow until
     the transfer takes several times the latency, whatever that is, and until what a longer message
     adds per byte stays the same: a port that has rested may let the first bytes through at once
     (token buckets, as of virtual machines). That is the bandwidth; the sizes before give the
@@ -146,13 +152,15 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
             and returns how many seconds one of them took: the same on every rank, so that all take
             the same decisions.
         reduce_bytes_per_s: As in `Link`, of the slowest rank.
+        hop_s: Sends many empty messages, each when the one before is there, and returns how many
+            seconds one took. None: an empty one by itself tells the latency.
     """
 
     def best_s(message_bytes: int) -> float:
         return _least_s(lambda: message_s(message_bytes), _MORE_REPEATS)
 
-    latency_s = best_s(_EMPTY_BYTES)
-    sizes, seconds = [_EMPTY_BYTES], [latency_s]
+    empty_s = best_s(_EMPTY_BYTES)
+    sizes, seconds = [_EMPTY_BYTES], [empty_s]
     rates: list[float] = []  # bytes added per second added, from each size to the next
     message_bytes = _FIRST_BYTES
     while True:
@@ -160,23 +168,26 @@ def measure(message_s: Callable[[int], float], reduce_bytes_per_s: float) -> Lin
         seconds.append(best_s(message_bytes))
         added_s = max(seconds[-1] - seconds[-2], seconds[-1] * 1e-3)  # noise, at the worst
         rates.append((sizes[-1] - sizes[-2]) / added_s)
-        clear = seconds[-1] >= _CLEAR * latency_s
+        clear = seconds[-1] >= _CLEAR * empty_s
         steady = len(rates) > 1 and 1 / _STEADY < rates[-1] / rates[-2] < _STEADY
-        growth = 4 if seconds[-1] > 1.25 * latency_s else 16
+        growth = 4 if seconds[-1] > 1.25 * empty_s else 16
         too_long = clear and growth * seconds[-1] > _LONGEST_S
         enough = clear and steady and message_bytes >= _LEAST_BYTES
         if enough or too_long or message_bytes * growth > _MOST_BYTES:
             break
         message_bytes *= growth
-    if latency_s < LONG_S:
-        latency_s = min(latency_s, best_s(_EMPTY_BYTES))
+    latency_s = empty_s
+    if empty_s < LONG_S:
+        empty_s = latency_s = min(empty_s, best_s(_EMPTY_BYTES))
+        if hop_s is not None:
+            latency_s = min(latency_s, _least_s(hop_s, _MORE_REPEATS))
 
     transfers_s: list[tuple[float, float]] = []
     shortest_s = float("inf")
     for size, took_s in zip(reversed(sizes[1:]), reversed(seconds[1:]), strict=True):
-        if transfers_s and took_s < 2 * latency_s:
+        if transfers_s and took_s < 2 * empty_s:
             break  # mostly latency: the difference would be noise
-        shortest_s = min(shortest_s, max(took_s - latency_s, took_s * 1e-3))
+        shortest_s = min(shortest_s, max(took_s - empty_s, took_s * 1e-3))
         # Less never takes longer, nor less than its share of a long message.
         transfers_s.insert(0, (float(size), max(shortest_s, size / rates[-1])))
     return Link(latency_s, rates[-1], reduce_bytes_per_s, tuple(transfers_s))
@@ -225,22 +236,27 @@ def measure_port_share(link: Link, round_s: Callable[[int, int], float]) -> floa
 
     _open_windows(again_s)
     seconds = min(again_s() for _ in range(_REPEATS))
-    latencies = (seconds - _PIECES * link.transfer_s(_PIECE_BYTES)) / link.latency_s
-    return min(max((latencies - 1) / (_PIECES - 1), 0.0), 1.0)
+    seconds -= min(round_s(_EMPTY_BYTES, 1) for _ in range(_REPEATS))  # what a call costs, too
+    each_s = (seconds - _PIECES * link.transfer_s(_PIECE_BYTES)) / (_PIECES - 1)
+    return min(max(each_s / link.latency_s, 0.0), 1.0)
 
 
-def measure_change_share(link: Link, ranks: int, swap_s: Callable[[int], float]) -> float:
+def measure_change_share(
+    link: Link, ranks: int, swap_s: Callable[[int], float], round_s: Callable[[int, int], float]
+) -> float:
     """Measure what it costs a port to change partners: by tiny messages to all others at once.
 
     Args:
         link: The measured one, whose change_share is not looked at.
         ranks: P, 3 or more.
         swap_s: As of `measure_partners`.
+        round_s: As of `measure_port_share`, of two rounds: there is half of what a call takes.
 
     Returns:
         0 to 1, as `Link.change_share`.
     """
     seconds = _least_s(lambda: swap_s(_PIECE_BYTES), _MOST_REPEATS)
+    seconds -= 2 * (_least_s(lambda: round_s(_EMPTY_BYTES, 1), _MOST_REPEATS) - link.latency_s)
     change_s = (seconds - link.latency_s) / (ranks - 2)
     return min(max(change_s / link.latency_s - link.port_share, 0.0), 1.0)
 

@@ -58,27 +58,34 @@ def test_an_all_to_all_in_odd_pieces_is_refused():
         pat.schedule("pairwise_all_to_all", 3, 9, collective="all_to_all")
 
 
-def place(rank, ranks):
+def place(rank, ranks, rounds):
     """Of a rank's block in a shift."""
-    if ranks <= 5:
+    reach = rounds + 1
+    if ranks < 2 * reach:
         return rank
-    alike = ranks - ranks % 3
-    return rank % 3 if rank < alike else 3 + rank - alike
+    alike = ranks - ranks % reach
+    return rank % reach if rank < alike else reach + rank - alike
 
 
-@pytest.mark.parametrize("elements", [16, 50_000])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 10])
-def test_shift(ranks, elements):
-    _, blocks, rounds, _ = _core.metering_shift(ranks, 1)
+@pytest.mark.parametrize(
+    ("name", "ranks", "elements"),
+    [("shift", ranks, n) for ranks in (1, 2, 3, 4, 5, 6, 7, 8, 10) for n in (16, 50_000)]
+    + [("long_shift", ranks, 16) for ranks in (1, 2, 3, 8, 16, 70)],
+)
+def test_shift(name, ranks, elements):
+    if name == "shift":
+        _, blocks, rounds, _ = _core.metering_shift(ranks, 1)
+    else:
+        _, blocks, rounds, _ = _core.metering_long_shift(ranks)
     communicators = pat.Communicator.loopback(ranks, monitor=False)
     tensors = [torch.zeros(blocks, elements) for _ in range(ranks)]
     for rank, tensor in enumerate(tensors):
-        tensor[place(rank, ranks)] = value(rank, 0, elements)
-    exchange(communicators, tensors, "shift", blocks)
+        tensor[place(rank, ranks, rounds)] = value(rank, 0, elements)
+    exchange(communicators, tensors, name, blocks)
     for rank, tensor in enumerate(tensors):
         for distance in range(min(rounds, ranks - 1) + 1):
             before = (rank - distance) % ranks
-            assert tensor[place(before, ranks)].equal(value(before, 0, elements))
+            assert tensor[place(before, ranks, rounds)].equal(value(before, 0, elements))
 
 
 def test_a_shift_in_odd_pieces_is_refused():

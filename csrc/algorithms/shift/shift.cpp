@@ -79,6 +79,10 @@ Steps shifted(const Problem& problem, int rank, int rounds) {
 
 Steps shift(const Problem& problem, int rank) { return shifted(problem, rank, shift_rounds); }
 
+Steps long_shift(const Problem& problem, int rank) {
+  return shifted(problem, rank, long_shift_rounds);
+}
+
 Steps neighbours(const Problem& problem, int rank) { return shifted(problem, rank, 1); }
 
 }  // namespace patallreduce::algorithms
