@@ -31,6 +31,7 @@ from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
 from patallreduce.tuning.search import Search, Work, prices_of, with_between, work_of
 
 _CODES = 4  # of one work
+_FOR_MEASURING = 0.99  # of the budget
 
 
 def machine_of(comm: Communicator) -> Machine:
@@ -113,7 +114,7 @@ def tune(
     Args:
         comm: Its ranks do nothing else meanwhile.
         cases: Equal on all ranks; sizes between theirs are measured where that promises more.
-        budget_s: Of the wall, once the model has priced all cases; what is begun is ended.
+        budget_s: Of the wall; the last hundredth is left for the rules.
         journal: Rank 0's, into which all goes; None: of another rank.
         tell: Called on rank 0 with a line for each thing that was measured.
 
@@ -122,13 +123,13 @@ def tune(
         RuntimeError: An algorithm gave a wrong result.
         TransportError: A rank died; what was measured before is in the journal.
     """
-    measuring = Measuring(comm)
     link = comm.link  # collective
+    begun_s = time.monotonic()
+    measuring = Measuring(comm)
     searched = with_between(cases)
     lead = None
     if journal is not None:
         lead = _Lead(Search(searched, link, comm.nodes), cases, journal, budget_s)
-    begun_s = time.monotonic()
     while True:
         elapsed_s = time.monotonic() - begun_s
         following = [] if lead is None else lead.following(elapsed_s)
@@ -169,7 +170,7 @@ class _Lead:
         self._budget_s = budget_s
 
     def following(self, elapsed_s: float) -> list[Work]:
-        times, left_s = self.times, self._budget_s - elapsed_s
+        times, left_s = self.times, _FOR_MEASURING * self._budget_s - elapsed_s
         for case in self._cases:  # beside what is measured of ours
             if times.means_s(case) and has_baseline(case) and not times.count(case, GLOO):
                 work = work_of(case, GLOO, max(times.means_s(case).values()))
