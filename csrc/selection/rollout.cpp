@@ -154,18 +154,19 @@ std::vector<double> Rollout::finish_s(const std::vector<Way>& ways,
       take_later(ways[b].algorithm->pricing.flow(planned_s, ports, ways[b].segments,
                                                  static_cast<double>(buckets[b].bytes), link_),
                  {}, last_s);
-    } else if (ranks_ > most_simulated_ranks) {
+    } else if (estimates(*ways[b].algorithm)) {
       estimate(ways[b], buckets[b], planned_s, real_s[b], last_s);
     } else {
       iteration.add(schedules_, ways[b], buckets[b], link_.latency_s, planned_s, real_s[b]);
     }
   }
-  return iteration.collectives.empty() ? last_s : iteration.finish_s(link_, busy);
+  if (!iteration.collectives.empty()) take_later(iteration.finish_s(link_, busy), {}, last_s);
+  return last_s;
 }
 
 std::size_t Rollout::messages(const Way& way, std::size_t buckets) {
   const auto ranks = std::size_t(ranks_);
-  if (ranks_ > most_simulated_ranks || flows(*way.algorithm, link_)) return 0;
+  if (estimates(*way.algorithm) || flows(*way.algorithm, link_)) return 0;
   if (way.algorithm->uses == Uses::times) return 2 * ranks * (ranks - 1) * buckets;
   return schedules_.prepared(*way.algorithm, coarse(way, ranks_)).messages() * buckets;
 }

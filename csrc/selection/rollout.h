@@ -23,8 +23,9 @@ struct Way {
   bool planned = true;  // for the arrivals that are expected; otherwise for all of them together
 };
 
-constexpr int look_ahead = 8;             // iterations
-constexpr int most_simulated_ranks = 64;  // more are in closed form, bucket after bucket
+constexpr int look_ahead = 8;  // iterations
+// More are in closed form, bucket after bucket, where there is one.
+constexpr int most_simulated_ranks = 64;
 
 using Ends = std::array<double, look_ahead>;
 
@@ -46,9 +47,8 @@ class Rollout {
   // That are simulated of an iteration whose buckets are all reduced so; closed forms have none.
   std::size_t messages(const Way& way, std::size_t buckets);
 
-  // When each rank has its last result of one iteration, whose buckets are all simulated, or none
-  // is. By bucket and rank, expected_s: what
-  // schedules are made from; real_s: when ranks arrive.
+  // When each rank has its last result of one iteration. What is simulated knows nothing of what is
+  // not. By bucket and rank, expected_s: what schedules are made from; real_s: when ranks arrive.
   std::vector<double> finish_s(const std::vector<Way>& ways, const std::vector<Bucket>& buckets,
                                const std::vector<std::vector<double>>& expected_s,
                                const std::vector<std::vector<double>>& real_s,
@@ -57,6 +57,9 @@ class Rollout {
  private:
   struct Iteration;
 
+  bool estimates(const Algorithm& algorithm) const {
+    return ranks_ > most_simulated_ranks && algorithm.pricing.estimate;
+  }
   void estimate(const Way& way, const Bucket& bucket, const std::vector<double>& expected_s,
                 std::vector<double> real_s, std::vector<double>& last_s) const;
 

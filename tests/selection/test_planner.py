@@ -71,6 +71,20 @@ def test_a_very_late_rank_is_the_last_of_every_chain(ranks):
     assert pace_s < plain_pace_s
 
 
+@pytest.mark.parametrize(
+    "name", [a.name for a in _core.algorithms() if a.collective == "all_reduce"]
+)
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_of_many_ranks_what_has_no_closed_form_is_simulated_or_left(name, in_flight):
+    planner, sizes = _core.Planner(100, LINK), [(1024, 4)] * in_flight
+    segments = _core.find_algorithm(name, "all_reduce").segments(100, 4096, 1024, LINK)
+    together = [[0.0] * 100] * in_flight
+    finish_s = planner.finish_s(sizes, together, [(name, segments, [], 0.0)] * in_flight)
+    few = {"ring", "slt", "recursive_doubling", "rabenseifner", "two_tree", "binomial_all_reduce"}
+    assert len(finish_s) == (100 if name in few else len(finish_s))
+    assert all(at_s > LINK.latency_s for at_s in finish_s)
+
+
 @pytest.mark.parametrize("ranks", [4, 5, 8])
 def test_a_stagger_that_nobody_computes_is_not_answered_with_another(ranks):
     """Ranks that a chain let go one after the other, and that compute equally long.

@@ -141,7 +141,7 @@ def test_what_the_budget_does_not_reach_goes_by_the_model(communicators, tmp_pat
 
     def tuned(comm):
         journal = Journal(tmp_path / "times.jsonl", HERE) if comm.rank == 0 else None
-        tune(comm, cases, 1.0, journal)
+        tune(comm, cases, 3.0, journal)
 
     on_threads(comms, tuned)
     file = file_of(comms[0], cases, read_times(tmp_path / "times.jsonl")[1], HERE)
