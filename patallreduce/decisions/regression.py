@@ -41,7 +41,8 @@ class Deviations(NamedTuple):
         shared: By all methods of a collective.
         shared_octaves: As long as these last.
         own: By each method beside that.
-        own_octaves: As long as these last, and those by cuts.
+        short: By each method, too, of what is all latency; else of its share of the model's time.
+        own_octaves: As long as both last, and those by cuts.
         cut: By each cut beside that.
         cut_octaves: So many times more segments are another cut.
         rest: Of what is measured without end.
@@ -51,6 +52,7 @@ class Deviations(NamedTuple):
     shared: float = 0.6
     shared_octaves: float = 6.0
     own: float = 0.15
+    short: float = 0.2
     own_octaves: float = 4.0
     cut: float = 0.06
     cut_octaves: float = 1.0
@@ -75,11 +77,13 @@ class Deviations(NamedTuple):
         """Between every two, of what is the method's own."""
         apart = ones.octaves[:, None] - others.octaves
         same = ones.algorithms[:, None] == others.algorithms
-        return same * self.own**2 * self.correlation(apart / self.own_octaves)
+        squared = self.own**2 + self.short**2 * ones.latency[:, None] * others.latency
+        return same * squared * self.correlation(apart / self.own_octaves)
 
     def variances(self, of: _Points) -> torch.Tensor:
         """Of each, before anything is measured."""
-        return self.shared**2 + self.own**2 + of.cut * self.cut**2
+        own = self.own**2 + (self.short * of.latency) ** 2
+        return self.shared**2 + own + of.cut * self.cut**2
 
 
 USUAL = Deviations()
@@ -106,6 +110,7 @@ class _Points(NamedTuple):
     algorithms: torch.Tensor
     cut: torch.Tensor  # whether it is
     segments: torch.Tensor  # of a cut: the logarithm of how many
+    latency: torch.Tensor  # its share of what the model says: what the shortest case takes
 
 
 class Regression:
@@ -129,7 +134,8 @@ class Regression:
         self._prices = prices
         self._deviations = deviations
         self._names: dict[str, int] = {}
-        cases = list(cases)
+        cases = sorted(cases, key=lambda case: case.message_bytes)
+        self._shortest = cases[:1]
         measured = [(case, method) for case in cases for method in self.measured(case)]
         seconds = _tensor([times.means_s(case)[method] for case, method in measured])
         prices_s = _tensor([prices(case)[Method(m.algorithm)] for case, m in measured])
@@ -223,7 +229,13 @@ class Regression:
             torch.tensor(names, dtype=torch.int64),
             torch.tensor([m.segment_bytes > 0 for _, m in of], dtype=torch.bool),
             _tensor([_segments(case, method) for case, method in of]),
+            _tensor([self._latency(case, Method(method.algorithm)) for case, method in of]),
         )
+
+    def _latency(self, case: Case, method: Method) -> float:
+        shortest_s = self._prices(*self._shortest)
+        least_s = shortest_s.get(method, min(shortest_s.values()))
+        return min(least_s / self._prices(case)[method], 1.0)
 
 
 def _segments(case: Case, method: Method) -> float:

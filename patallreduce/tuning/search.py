@@ -74,14 +74,17 @@ class Search:
         promise = itemgetter(1)
         by_case = []
         for found in self._found.values():
-            affordable = [(work, promised) for promised, work in found if work.about_s <= left_s]
-            if affordable:
-                by_case.append(dict(sorted(affordable, key=promise)))  # of equal works the best
+            promises: dict[Work, float] = {}
+            for promised, work in found:
+                if work.about_s <= left_s:
+                    promises[work] = max(promised, promises.get(work, 0.0))
+            if promises:
+                by_case.append(promises)
         by_case.sort(key=lambda promises: max(promises.values()), reverse=True)
         works = [
             work
             for promises in by_case
-            for work, promised in reversed(promises.items())
+            for work, promised in sorted(promises.items(), key=promise, reverse=True)
             if promised >= _NEARLY * max(by_case[0].values())
         ]
         ends_s = list(accumulate(work.about_s for work in works))

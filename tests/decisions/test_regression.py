@@ -10,6 +10,7 @@ from patallreduce.decisions.times import Case, Method, Times
 
 RING, TREE, CUT = Method("ring"), Method("two_tree"), Method("ring", 4096)
 KIB = 1 << 10
+LONG = Deviations(short=0.0)  # as where nothing is all latency
 
 
 def case_of(size):
@@ -31,7 +32,7 @@ def times_of(*measured, goes=400):
 
 
 def estimate(times, size, method, measured_sizes=(KIB, 64 * KIB, 1024 * KIB)):
-    regression = Regression(times, map(case_of, measured_sizes), prices)
+    regression = Regression(times, map(case_of, measured_sizes), prices, LONG)
     return regression.estimates({case_of(size): [method]})[case_of(size)][method]
 
 
@@ -40,6 +41,16 @@ def test_without_a_measurement_the_model_counts_and_is_in_doubt():
     price_s = prices(case_of(64 * KIB))[RING]
     assert found.seconds == pytest.approx(price_s)
     assert found.error == pytest.approx(math.hypot(0.6, 0.15))
+
+
+def test_what_is_all_latency_is_in_more_doubt():
+    sizes = [KIB, 64 * KIB, 1 << 30]
+    regression = Regression(Times(), map(case_of, sizes), prices, Deviations(short=0.4))
+    for size, share in zip(
+        sizes, (1.0, prices(case_of(KIB))[RING] / prices(case_of(sizes[1]))[RING], 0.0), strict=True
+    ):
+        [found] = regression.estimates({case_of(size): [RING]})[case_of(size)].values()
+        assert found.error == pytest.approx(math.hypot(0.6, 0.15, 0.4 * share), rel=1e-3)
 
 
 def test_what_was_measured_often_is_so():
@@ -112,7 +123,7 @@ def test_between_two_sizes_what_changes_may_come_anywhere():
     for method, change in ((TREE, 0.14), (RING, -0.12)):
         kink, none = (estimate(of, at.message_bytes, method, sizes) for of in (times, alike))
         assert kink.error**2 - none.error**2 == pytest.approx(change**2 / 12, rel=0.2)
-    regression = Regression(times, map(case_of, sizes), prices)
+    regression = Regression(times, map(case_of, sizes), prices, LONG)
     found = regression.estimates({at: [TREE]})[at][TREE]
     assert regression.error_after(at, TREE, found) < 0.7 * found.error
     there = case_of(sizes[0])
@@ -132,7 +143,7 @@ def test_likelihood_of_two_measurements():
         ),
         goes=10**4,
     )
-    deviations = Deviations(shared=0.3, shared_octaves=1e6, own=0.0, rest=0.1)
+    deviations = Deviations(shared=0.3, shared_octaves=1e6, own=0.0, short=0.0, rest=0.1)
     found = Regression(times, map(case_of, sizes), prices, deviations).log_likelihood()
     # Variances of 0.09 + 0.01, covariance of 0.09; so the determinant is 0.0019.
     misfit = (0.1 * 0.2**2 + 2 * 0.09 * 0.2 * 0.1 + 0.1 * 0.1**2) / 0.0019

@@ -32,7 +32,7 @@ PROGRAM = Path("build/strict/core_tests")
 TESTS = [
     *("tests/selection", "tests/prediction", "tests/monitor", "tests/hooks/test_layers.py"),
     *("tests/pricing/test_bursts.py", "tests/pricing/test_processors.py"),
-    "tests/decisions/test_regression.py",
+    *("tests/decisions/test_regression.py", "tests/test_link.py"),
 ]
 PYTEST = ["-q", "-x", "--no-header", "-p", "no:cacheprovider"]
 # As `make test` does: what measures times comes last, with nothing beside it.

@@ -32,6 +32,18 @@ SELECTION = [
         "link.port_share * link.latency_s",
     ),
     Mutant(
+        "what a call costs is a part of the latency",
+        "patallreduce/pricing/link.py",
+        "latency_s = min(latency_s, _least_s(hop_s, _MORE_REPEATS))",
+        "pass",
+    ),
+    Mutant(
+        "of many ranks all have a closed form",
+        "csrc/selection/rollout.h",
+        "return ranks_ > most_simulated_ranks && algorithm.pricing.estimate;",
+        "return ranks_ > most_simulated_ranks;",
+    ),
+    Mutant(
         "plans take ports for rested",
         SEARCH,
         "  link.burst_bytes = 0;",
