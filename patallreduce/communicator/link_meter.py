@@ -108,7 +108,7 @@ class LinkMeter:
     def _measure(self, dtype: torch.dtype) -> Link:
         self._round_s(1024)  # connections stand and caches are warm after this
         seconds_per_byte = self._over_ranks(1 / _reduce_bytes_per_s(dtype), "max")
-        # Who shares processors with others has to be woken for most messages, as for the first.
+        # In shared memory the model chose worse by many rounds (ARCHITECTURE.md).
         ways = (self._round_s, self._hop_s) if self._ports else (self._usual_round_s, None)
         return measure(ways[0], 1 / seconds_per_byte, ways[1])
 

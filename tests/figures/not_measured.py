@@ -56,7 +56,7 @@ NOT_MEASURED: dict[str, dict[str, str]] = {
         "lost 1.4 % on the": "read off once, as said",
         "and lost 15 % (read off once)": "read off once, as said",
         "that of the first five differed between 0.1 and 0.6 from": "read off once, as said",
-        "that of 40 between 0.2 and 0.4": "read off once, as said",
+        "eight communicators of 8 ranks say 0.5 to 1": "read off once, as said",
         "placed anew at every size 2.0 %": "read off once, as said",
         "8 % against 3 % left": "read off once, as said",
         "A broadcast of 28 KiB among 8 ranks took 1.34 ms": "read off once, as said",

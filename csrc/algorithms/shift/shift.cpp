@@ -8,7 +8,9 @@
 //
 // Where ranks share nodes the first ranks of the nodes do this among themselves, the others
 // nothing. The next rank is the next in the order of arrivals. As "neighbours" there is one round,
-// so that a rank's time tells of its own port and of the one before's alone.
+// so that a rank's time tells of its own port and of the one before's alone; as "long_shift" there
+// are many, so that what a call costs besides counts for nothing. With R rounds R + 1 ranks in a
+// row have different places, and there are min(ranks, 2 R + 1).
 //
 //   segments   a multiple of the places, min(ranks, 5)
 //   messages   2 blocks each way
