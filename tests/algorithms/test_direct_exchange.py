@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import patallreduce as pat
+from patallreduce import _core
 from tests.threads import on_threads
 
 MESSAGE_BYTES = 4 << 20
@@ -168,3 +169,14 @@ def test_it_sums_right_whoever_comes_when(ranks):
 def test_ports_that_make_no_sense(ports, message):
     with pytest.raises(pat.ScheduleError, match=message):
         pat.schedule("direct_exchange", 8, ports=ports)
+
+
+def test_where_processors_move_messages_shares_that_fit_the_cache_are_not_cut():
+    def segments(message_bytes, **link):
+        link = pat.Link(20e-6, 5e9, **link)
+        own = _core.find_algorithm("direct_exchange", "all_reduce")
+        return own.segments(4, message_bytes, message_bytes // 4, link)
+
+    assert segments(4 << 20) > 8
+    assert segments(4 << 20, processors=2) == 4
+    assert segments(64 << 20, processors=2) == 4 * 32  # of 512 KiB

@@ -149,7 +149,9 @@ Steps direct_exchange(const Problem& problem, int rank) {
 }
 
 // Filling and draining take two segments of a share; every one costs a rank 2 (P - 1) messages.
+// Where processors move messages, they are at work meanwhile: cutting hides nothing.
 std::int64_t direct_exchange_segments(int ranks, const Bucket& bucket, const Link& link) {
+  if (link.processors > 0) return in_parts(ranks, 1, bucket);
   const double message_s = (ranks - 1) * link.port_share * link.latency_s;
   const double cuts = std::sqrt(transfer_s(bucket, link) / link.partners / message_s);
   return in_parts(ranks, std::clamp(cuts, 1.0, most_cuts), bucket);
