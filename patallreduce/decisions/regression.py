@@ -189,10 +189,12 @@ class Regression:
 
     def error_after(self, case: Case, method: Method, estimate: Estimate) -> float:
         """The standard error that is left of an estimate, once it is measured once more."""
-        single = self._times.spread(estimate.seconds)
 
         def precision(goes: int) -> float:
-            return 1 / (single**2 / goes + self._deviations.rest**2) if goes else 0.0
+            if goes == 0:
+                return 0.0
+            error = self._times.error_of(estimate.seconds, goes)
+            return 1 / (error**2 + self._deviations.rest**2)
 
         goes = self._times.goes(case, method)
         known = 1 / estimate.error**2 + precision(goes + 1) - precision(goes)

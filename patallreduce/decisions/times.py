@@ -6,7 +6,7 @@ import json
 import math
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
@@ -103,8 +103,14 @@ class Times:
 
     def error(self, case: Case, method: Method) -> float:
         """By how much of it its mean may be off: a standard error."""
-        goes = self.goes(case, method)
-        return self.spread(self.means_s(case)[method]) / math.sqrt(goes)
+        return self.error_of(self.means_s(case)[method], self.goes(case, method))
+
+    def error_of(self, seconds: float, goes: int) -> float:
+        """The same of what takes so long, after so many goes.
+
+        The fewer values there are, the more of bad luck is left in a trimmed mean.
+        """
+        return self.spread(seconds) * (1 + 1 / goes) / math.sqrt(goes)
 
     def spread(self, seconds: float) -> float:
         """By how much of it what takes so long differs from go to go: a standard deviation.
@@ -124,6 +130,10 @@ class Times:
     def count(self, case: Case, method: Method) -> int:
         """How many values there are."""
         return sum(map(len, self._goes[case].get(method, ())))
+
+    def in_order(self) -> Sequence[tuple[Case, Method, list[float]]]:
+        """All goes, as they were added."""
+        return self._in_order
 
     def lines(self) -> Iterator[str]:
         """As `read_times` reads them, one for each go, in the order in which they were added."""

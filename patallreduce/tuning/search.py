@@ -108,14 +108,17 @@ class Search:
                 changed = series
             if changed:
                 regression = Regression(times, series, self.prices_s.__getitem__)
-                asked = {case: self._methods(case, regression.measured(case)) for case in changed}
+                asked = {case: self.methods(case, regression.measured(case)) for case in changed}
                 for case, estimates in regression.estimates(asked).items():
                     self._found[case] = list(_promises(case, estimates, regression))
             self._measured |= measured
 
-    # Those that may be the fastest; cuts of what nearly is, too: what is long is cut for one call
-    # alone, and where several are in flight an algorithm may win uncut.
-    def _methods(self, case: Case, means_s: Mapping[Method, float]) -> Iterable[Method]:
+    def methods(self, case: Case, means_s: Mapping[Method, float]) -> Iterable[Method]:
+        """Those that may be the fastest, by the seconds that are known.
+
+        Cuts of what nearly is, too: what is long is cut for one call alone, and where several are
+        in flight an algorithm may win uncut.
+        """
         methods = dict.fromkeys([*self.prices_s[case], *means_s])
         for method, mean_s in means_s.items():
             if mean_s <= _NEAR * min(means_s.values()):

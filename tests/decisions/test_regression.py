@@ -196,11 +196,12 @@ def test_a_method_may_be_the_fastest_between_two_sizes_that_is_so_at_neither():
 
 def test_what_was_measured_once_has_to_win_more_than_by_luck():
     often = [1e-3, 1.3e-3] * 200  # a mean of 1.15 ms, off by a seventh each time
-    for seconds, method in ((1e-3, "two_tree"), (0.5e-3, "ring")):
+    for goes, method in ((1, "two_tree"), (100, "ring")):
         times = Times()
         for one in often:
             times.add(case_of(4 * KIB), TREE, [one])
-        times.add(case_of(4 * KIB), RING, [seconds])
+        for _ in range(goes):
+            times.add(case_of(4 * KIB), RING, [1e-3])
         (rule,) = fitted(times, {}, lambda _: {RING: 1e-3, TREE: 1e-3}).rules
         assert str(rule.method) == method
 
@@ -218,5 +219,11 @@ def test_a_spread_is_of_time():
     assert times.spread(4e-3) == pytest.approx(times.spread(1e-3) / 2)
     assert 0.05 < times.spread(1e-3) < 0.3
     assert times.error(case_of(4 * KIB), RING) == pytest.approx(
-        times.spread(1.1e-3) / math.sqrt(20)
+        times.spread(1.1e-3) / math.sqrt(20) * (1 + 1 / 20)
     )
+
+
+def test_a_single_go_is_in_twice_as_much_doubt_as_one_of_many():
+    times = Times()
+    assert times.error_of(1e-3, 1) == 2 * times.spread(1e-3)
+    assert times.error_of(1e-3, 400) == pytest.approx(times.spread(1e-3) / 20, rel=0.003)

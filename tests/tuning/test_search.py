@@ -56,13 +56,13 @@ def test_what_is_nearly_the_fastest_is_cut_otherwise_too():
     case = case_of(1 << 20)._replace(beside_others=True)
     search, times = Search([case], LINK), Times()
     slower = next(m for m in search.prices_s[case] if search._segments(case, m) > 4)
-    whole = [w for w in search._methods(case, {}) if not w.segment_bytes]
+    whole = [w for w in search.methods(case, {}) if not w.segment_bytes]
     for method in whole:
         times.add(case, method, [1.1e-3 if method == slower else 1e-3] * 3)
-    asked = search._methods(case, times.means_s(case))
+    asked = search.methods(case, times.means_s(case))
     assert {m.algorithm for m in asked if m.segment_bytes} >= {slower.algorithm}
     times.add(case, slower, [2e-3] * 30)
-    asked = search._methods(case, times.means_s(case))
+    asked = search.methods(case, times.means_s(case))
     assert slower.algorithm not in {m.algorithm for m in asked if m.segment_bytes}
 
 
