@@ -4,10 +4,10 @@
     python -m benchmarks.simulated_tuning out/tuned/times*.jsonl --tunings 30
 
 What calls take on that machine is what the regression says of all these times together. Each tuning
-measures it with the errors that real ones had, go after go from some go of a real one on, and
-takes as long as they took. Its rules are judged by what is true there, at sizes that are held out.
-So two versions of the search or of the fit differ by less than chance in minutes, not in days; what
-a machine does that these times do not tell stays unknown. Prints the penalties, and keeps one JSON
+measures it with the errors that one of them had, go after go from some moment on, of what took
+about as long, and takes as long as they took. Its rules are judged by what is true there, at sizes
+that are held out. So a change of the search or of the fit shows in minutes, not in days; what a
+machine does that these times do not tell stays unknown. Prints the penalties, and keeps one JSON
 line for each tuning.
 """
 
@@ -19,10 +19,10 @@ import multiprocessing
 import random
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
+from itertools import cycle, islice
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from rich.console import Console
@@ -40,12 +40,7 @@ from patallreduce.pricing.networks import frozen
 from patallreduce.tuning.measuring import GLOO, in_flight
 from patallreduce.tuning.search import Search, prices_of, series_of, with_between
 
-
-class Go(NamedTuple):
-    """What real tuning measured once: the mean, seconds, and by how much its values were off."""
-
-    mean_s: float
-    errors: list[float]  # of logarithms
+Timed = tuple[Case, Method, list[float]]
 
 
 class Machine:
@@ -72,7 +67,7 @@ class Machine:
         for case in {*together.cases(), *with_between(self.cases), *self.held_out}:
             of[series_of(case)].append(case)
         self._known = {name: Regression(together, all_, self.prices_s) for name, all_ in of.items()}
-        self.tunings = [[self._go(*go) for go in tuning] for tuning in tunings]
+        self.tunings = [self._by_octave(tuning) for tuning in tunings]
         calls_s = sum(
             sum(seconds) * (1 + 1 / len(seconds)) * in_flight(case)
             for tuning in tunings
@@ -84,27 +79,37 @@ class Machine:
     def _seconds(self, case: Case, method: Method) -> float:
         return self._known[series_of(case)].estimates({case: [method]})[case][method].seconds
 
-    def _go(self, case: Case, method: Method, seconds: list[float]) -> Go:
-        true_s = self.seconds(case, method)
-        return Go(statistics.fmean(seconds), [math.log(value / true_s) for value in seconds])
+    # The errors of each go, in order, of those that took about as long: logarithms.
+    def _by_octave(self, tuning: Iterable[Timed]) -> dict[int, list[list[float]]]:
+        found: dict[int, list[list[float]]] = defaultdict(list)
+        for case, method, seconds in tuning:
+            true_s = self.seconds(case, method)
+            found[_octave(true_s)].append([math.log(value / true_s) for value in seconds])
+        return found
+
+
+def _octave(seconds: float) -> int:
+    return round(math.log2(seconds))
 
 
 def tuned(machine: Machine, seed: int, budget_s: float) -> tuple[TuningFile, int]:
     """The rules of one tuning, and how many goes it took."""
     chance = random.Random(seed)
     real = chance.choice(machine.tunings)
-    at = chance.randrange(len(real))
+    begun = chance.random()
+    errors = {
+        octave: cycle(of[int(begun * len(of)) :] + of[: int(begun * len(of))])
+        for octave, of in real.items()
+    }
     search = Search(with_between(machine.cases), machine.link)
     times, left_s, goes = Times(), budget_s, 0
     while following := search.following(times, left_s):
-        for work in following:
-            go = real[(at + goes) % len(real)]
-            true_s = machine.seconds(work.case, work.method)
-            # Delays add up, so what is short is off by more of itself.
-            scale = math.sqrt(go.mean_s / true_s)
-            errors = [chance.choice(go.errors) for _ in range(work.repeats)]
-            times.add(work.case, work.method, [true_s * math.exp(scale * e) for e in errors])
-            left_s -= (work.repeats + 1) * true_s * in_flight(work.case) + machine.beside_s
+        for case, method, repeats, _ in following:
+            true_s = machine.seconds(case, method)
+            nearest = min(errors, key=lambda octave: abs(octave - _octave(true_s)))
+            values = islice(cycle(next(errors[nearest])), repeats)
+            times.add(case, method, [true_s * math.exp(error) for error in values])
+            left_s -= (repeats + 1) * true_s * in_flight(case) + machine.beside_s
             goes += 1
     alone = [case for case in machine.cases if not case.beside_others]
     return fitted(times, machine.described, machine.prices_s, alone), goes

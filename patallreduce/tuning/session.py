@@ -31,7 +31,7 @@ from patallreduce.tuning.measuring import GLOO, Measuring, has_baseline
 from patallreduce.tuning.search import Search, Work, prices_of, with_between, work_of
 
 _CODES = 4  # of one work
-_FOR_MEASURING = 0.99  # of the budget
+_FOR_MEASURING = 0.98  # of the budget
 
 
 def machine_of(comm: Communicator) -> Machine:
@@ -114,7 +114,7 @@ def tune(
     Args:
         comm: Its ranks do nothing else meanwhile.
         cases: Equal on all ranks; sizes between theirs are measured where that promises more.
-        budget_s: Of the wall; the last hundredth is left for the rules.
+        budget_s: Of the wall; the last fiftieth is left for the rules.
         journal: Rank 0's, into which all goes; None: of another rank.
         tell: Called on rank 0 with a line for each thing that was measured.
 

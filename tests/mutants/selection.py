@@ -64,8 +64,14 @@ SELECTION = [
     Mutant(
         "tuning takes one more go for as good as many",
         REGRESSION,
-        "(single**2 / goes + self._deviations.rest**2)",
-        "(single**2 / goes)",
+        "(error**2 + self._deviations.rest**2)",
+        "(error**2)",
+    ),
+    Mutant(
+        "tuning takes a single go for as good as one of many",
+        "patallreduce/decisions/times.py",
+        " * (1 + 1 / goes)",
+        "",
     ),
     Mutant(
         "a cut tells of its own size only",
