@@ -44,5 +44,4 @@ def test_a_choice_costs_what_it_takes_over_the_fastest(tmp_path):
     rule = FileRule("reduce", (8, 8), (8, 8), (0, math.inf), False, chain)
     for case, cost in penalties(machine, TuningFile({}, (rule,))):
         over = machine.seconds(case, chain) / machine.seconds(case, FAST) - 1
-        assert cost >= over
-        assert cost >= 0
+        assert cost >= over > 0.02
